@@ -56,20 +56,20 @@ class Piece:
 
     def entries(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The tuples' entries in the caller's arrays; no copy in the usual case without gaps."""
-        first, last = int(self.rows[0]), int(self.rows[-1])
-        if self._has_no_gap(first, last):
-            return [array[first : last + 1] for array in arrays]
+        if self._has_no_gap:
+            return [array[self.rows[0] : int(self.rows[-1]) + 1] for array in arrays]
         return [array[self.rows] for array in arrays]
 
     def rebased(self, i: np.ndarray) -> np.ndarray:
         """The caller's indices of the piece's tuples ``i``, as uint32."""
-        first, last = int(self.rows[0]), int(self.rows[-1])
-        if self._has_no_gap(first, last):  # an addition instead of a look-up per pair
-            return i + np.uint32(first) if first else i
+        if self._has_no_gap:  # an addition instead of a look-up per pair
+            return i + np.uint32(self.rows[0]) if self.rows[0] else i
         return self.rows[i]
 
-    def _has_no_gap(self, first: int, last: int) -> bool:
-        return last - first + 1 == len(self.rows) and bool((self.rows[1:] > self.rows[:-1]).all())
+    @cached_property
+    def _has_no_gap(self) -> bool:
+        rows, ends = self.rows, int(self.rows[-1]) - int(self.rows[0])
+        return ends + 1 == len(rows) and bool((rows[1:] > rows[:-1]).all())
 
     @property
     def low(self) -> int:
@@ -87,6 +87,9 @@ class Piece:
 
     def tasks(self, cutting: Cutting) -> Iterator[Piece]:
         """Cut into pieces of about equal evaluations, one per task; no range may be empty."""
+        if 0 < self.evaluations <= cutting.target(self.evaluations):
+            yield self
+            return
         upto = np.cumsum(self.end - self.start)
         # Cutting the window would undo what whole passes gain.
         most = cutting.target(self.evaluations) if cutting.units == 1 else cutting.most

@@ -187,9 +187,9 @@ class BoundProbe:
         """
         rows, i, j = piece.rows, result.i, result.j
         if len(i) < len(rows):
-            i, tuples = self.probe.tuples(self.kept[piece.rebased(i)]), None
+            i, tuples = self._tuples(piece.rebased(i)), None
         else:
-            tuples = self.probe.tuples(self.kept[rows])
+            tuples = self._tuples(rows)
         # Other sources have the window's rows in another order.
         gives_positions = isinstance(self.ranges, Searched) or isinstance(
             self.ranges.source, Snapshot
@@ -198,6 +198,13 @@ class BoundProbe:
             return Pairs(i, j, tuples, by)
         positions = self.ranges.positions(j.astype(np.int64) + by)
         return Pairs(i, self.probe.positions(positions), tuples)
+
+    def _tuples(self, rows: np.ndarray) -> np.ndarray:
+        """Map indices into ``arrays`` to tuples of the probe, in 32 bits where that is quick."""
+        first, last = int(self.kept[0]), int(self.kept[-1])
+        if last - first + 1 > len(self.kept) or last >> 32:
+            return self.probe.tuples(self.kept[rows])
+        return self.probe.tuples(rows + np.uint32(first) if first else rows)
 
     def folds(self, rows: np.ndarray, folds: Folds, by: int) -> tuple[np.ndarray, Folds]:
         """Return folds by tuple of the probe, each tuple once.

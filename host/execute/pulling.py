@@ -11,7 +11,7 @@ from .bells import Bells
 from .chunk import Chunk
 from .executor import Executor, Receiver
 from .memory import DeviceMemory
-from .order import Order
+from .order import BoundProbe, Order
 from .room import Room
 from .running import Running
 from .trace import Trace
@@ -21,6 +21,9 @@ DEPTH = 4
 #: Evaluations, in all, for which the caller takes the place of a lane: two milliseconds of a core.
 #: A small join is over before a further thread has started.
 HERE_IN_ALL = 1 << 25
+#: Most pairs of a probe that the caller tests without lanes, a millisecond of work: to hand a task
+#: over takes a third of one.
+HERE_PAIRS = 1 << 24
 #: Factor by which a task may be larger than those that a stream's thread runs.
 WAITED_FOR = 2
 
@@ -83,7 +86,7 @@ class Pulling(Receiver):
         self.executor.close()
 
     def _runs_here(self, order: Order, following: _Following, waiting: Sequence[Order]) -> bool:
-        """Run a small order in this thread, if it is alone or only one lane is left for it.
+        """Run a small order in this thread, if it is alone, of a small probe, or for the last lane.
 
         Return whether it was run.
         """
@@ -91,7 +94,10 @@ class Pulling(Receiver):
             return False
         self._drive()
         busy = sum(one not in self._finished for one in waiting)
-        if busy < len(self.executor.lanes) - 1 and not (not busy and following.is_over(order)):
+        bound = order.bound
+        is_small = isinstance(bound, BoundProbe) and bound.probe.pairs <= HERE_PAIRS
+        lanes_left = not is_small and busy < len(self.executor.lanes) - 1
+        if lanes_left and not (not busy and following.is_over(order)):
             return False
         if not self.executor.run_here(order, loads=True, times=WAITED_FOR):
             return False

@@ -69,7 +69,16 @@ def test_last_tuples_that_match_nothing_change_nothing(here: list[Order]) -> Non
     assert len(here) == 1
 
 
-def test_small_orders_take_the_place_of_the_last_lane(here: list[Order]) -> None:
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_orders_of_a_small_probe_run_in_the_callers_thread(here: list[Order], threads: int) -> None:
+    assert joined(threads, portion=100) == expected()
+    assert len(here) == 10
+
+
+def test_small_orders_take_the_place_of_the_last_lane(
+    here: list[Order], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulling, "HERE_PAIRS", 0)
     assert joined(1, portion=100) == expected()
     assert len(here) == 10
     here.clear()
@@ -116,6 +125,7 @@ def test_results_that_are_too_long_are_continued_in_more_room(
 
 
 def test_no_order_waits_for_the_keys_of_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulling, "HERE_PAIRS", 0)
     begun: list[str] = []
     portion, add = maker.OrderMaker._bound, Executor.add
     monkeypatch.setattr(
