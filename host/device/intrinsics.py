@@ -43,6 +43,27 @@ def load(context, builder, array_type, array, position, lanes):
     )
 
 
+def prefetch(builder, place):
+    """Bring the line of a pointer to the cache, for reading; the pointer may be any."""
+    byte = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    # To stay in all caches, data.
+    builder.call(function, [builder.bitcast(place, byte), _I32(0), _I32(3), _I32(1)])
+
+
+@intrinsic
+def ask(typingctx, array, position):
+    """Ask for the item at ``position`` of an array, so that it is in the cache later."""
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        prefetch(builder, builder.gep(data, [args[1]]))
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64), codegen
+
+
 @intrinsic
 def lowest_bit(typingctx, mask):
     """Position of the lowest bit set in a uint64, as int64; 64 if none is."""

@@ -22,6 +22,7 @@ from penstock.program import Mode
 from . import intrinsics, zones
 from .base import Pause
 from .cut import TASKS_PER_LANE, Cutting, Piece
+from .intrinsics import ask
 from .zones import NO_ZONES, ZoneBounds, ZoneTree, next_zones, zone_arguments
 
 #: Rows that may be read beyond the last one of a column: whole vectors are loaded.
@@ -39,6 +40,8 @@ _NO_HASHES = np.zeros(0, np.uint64)
 MORE_STARTS = 2
 #: Most rows of neighbouring cells whose positions are compared only where they match.
 MOST_UNCUT = 128
+#: Tuples between the one whose rows are asked for and the one that is searched for.
+AHEAD = 8
 
 # Places of what compiled loops need in :attr:`RangeWalk.state`.
 START, STOP, ORDER, SIZES, ROW, LOW, HIGH, WHOLE = 4, 5, 7, 9, 11, 12, 13, 14
@@ -312,6 +315,15 @@ def next_ranges(
             if not near * rows <= s < (near + 1) * rows:
                 near = s // rows  # a division takes as long as the rest of a short range
             slab = np.int64(near)
+            if keyed and i + AHEAD < len(start):
+                later, near_slab = outer_low[i + AHEAD] * inner + inner_low[i + AHEAD], slab
+                # A tuple without a key has no cell.
+                while later < cells and near_slab < slab + 2 and near_slab * rows < e:
+                    of_cell = near_slab * (cells + MORE_STARTS) + later
+                    place = near_slab * rows + np.int64(starts[of_cell])
+                    ask(hashes, place)
+                    ask(order, place)
+                    near_slab += 1
         while slab * rows < e and s < e:
             base = slab * rows
             top = min(base + rows, count)

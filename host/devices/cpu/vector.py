@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ...device.intrinsics import Intrinsic, intrinsic, load, splat
+from ...device.intrinsics import Intrinsic, intrinsic, load, prefetch, splat
 
 #: Window positions per granule, one bit of a mask each.
 GRANULE = 64
@@ -26,7 +26,6 @@ CHUNK = 4 * GRANULE
 #: Width of a full vector register; LLVM splits it on machines with narrower ones.
 REGISTER_BITS = 512
 
-_I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 
 
@@ -148,17 +147,12 @@ def fetch(typingctx, columns, position):
     """Ask for the granule at ``position`` of some arrays, so that it is in the cache later."""
 
     def codegen(context, builder, signature, args):
-        byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
-        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         for d, array_type in enumerate(signature.args[0]):
             array = builder.extract_value(args[0], d)
             data = context.make_array(array_type)(context, builder, array).data
             lanes = LINE_BYTES * 8 // array_type.dtype.bitwidth
             for lane in range(0, GRANULE, lanes):
-                place = builder.gep(data, [builder.add(args[1], _I64(lane))])
-                # For reading, to stay in all caches, data.
-                builder.call(ask, [builder.bitcast(place, byte), _I32(0), _I32(3), _I32(1)])
+                prefetch(builder, builder.gep(data, [builder.add(args[1], _I64(lane))]))
         return context.get_dummy_value()
 
     return types.none(columns, types.int64), codegen
