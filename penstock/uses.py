@@ -162,7 +162,7 @@ EXPLAIN = {
     **{name: use for name, use in QUERY.items() if name != "functions"},
     "memory_bytes": Use(LOOKUPS, _RELATION.why, {Way.PARTS}),
     "no_band": Use(_JOINS, "it has no band form"),
-    "analyze": Use(_JOINS, "it has no join of tables that Penstock runs, whose work it counts"),
+    "analyze": Use(_JOINS, "it has no join of two tables that Penstock runs, to count its pairs"),
 }
 
 #: Options of :func:`penstock.stream`.

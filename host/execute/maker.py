@@ -16,7 +16,8 @@ from penstock.program import BandProgram, Mode, Program
 
 from ..device.base import Device
 from ..device.cut import Cutting, Piece
-from ..keys.binding import Binder, program_binder, search_binder
+from ..keys.binding import Binder, search_binder
+from ..keys.encoders import floats_of
 from ..keys.layouts import Layout
 from ..keys.prepare import expressions
 from ..prune.chooser import LOOKED_AT, SearchKeys, key_texts
@@ -70,8 +71,8 @@ class OrderMaker:
         #: Layouts whose programs already name their units.
         self._chosen: WeakSet[Layout] = WeakSet()
         searches = all(device.searches for device in devices)
-        widths = _common_widths(devices)
-        self._binder = program_binder(evaluation.form, widths, growing=growing, searches=searches)
+        widths, floats = _common_widths(devices), floats_of(searches=searches)
+        self._binder = Binder(evaluation.form, widths, growing=growing, floats=floats)
         #: Binds the keys to search by, where the program compares other keys.
         self._searched: Binder | None = None
         if pruning is not None:

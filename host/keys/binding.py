@@ -105,19 +105,6 @@ class Binder:
         return [replace(v, lo=lo, hi=hi) for v, (lo, hi) in zip(values, self._seen, strict=True)]
 
 
-def program_binder(
-    form: JoinForm, widths: Sequence[int], *, growing: bool, searches: bool
-) -> Binder:
-    """Make the binder of the keys that devices compare.
-
-    Parameters
-    ----------
-    searches : bool
-        Whether the devices search; others compare narrow codes faster, and ranks are narrow.
-    """
-    return Binder(form, widths, growing=growing, floats="wide" if searches else "ranks")
-
-
 def search_binder(form: JoinForm, *, growing: bool) -> Binder | None:
     """Make the binder of keys to search rows by; None for a band, or if there are no such keys."""
     searched = search_form(form)

@@ -464,6 +464,11 @@ def fit(v: Vector, widest: int, *, floats: Floats = "ranks") -> Encoder:
     return RankEncoder(ordered)
 
 
+def floats_of(*, searches: bool) -> Floats:
+    """How floats get codes on devices that search, or do not: hardware compares narrow keys."""
+    return "wide" if searches else "ranks"
+
+
 def width_for(encoders: Sequence[Encoder], widths: Sequence[int]) -> int:
     """The narrowest width whose codes hold every encoder's keys."""
     largest = max(e.largest for e in encoders)

@@ -26,7 +26,7 @@ ANSWERED_SHARE = 0.25
 CACHE_SHARE = 0.6
 #: Bytes that a relation takes that is kept whole for scans, over those of its rows: prepared keys
 #: and the orders by which it is searched.
-KEPT = 3
+KEPT = 5
 #: Most of what is left for a relation that is kept whole.
 KEPT_SHARE = 0.8
 
@@ -189,7 +189,7 @@ def kept_bytes(version: Version, kept_row_bytes: float) -> int:
 
 def kept_text(version: Version, split: MemorySplit, kept_row_bytes: float) -> str:
     """Whether scans keep a version, and if not, the memory in which they would."""
-    if split.cache:
+    if split.cache or not version.rows:
         return "all rows, with the orders to search them, once they were read"
     if not version.keeps_state:
         return "nothing, since the server's rows may change; they are read anew"

@@ -28,11 +28,12 @@ from ..device.cut import Piece, spread, whole
 from ..device.search import Boxes, OrderedRows, RangeWalk
 from ..device.storage import storage_dtype
 from ..device.zones import ZoneBounds
-from ..keys.binding import program_binder, search_binder
+from ..keys.binding import Binder, search_binder
+from ..keys.encoders import floats_of
 from ..keys.prepare import Layout, search_form, window_keys
 from ..rows.sides import SideRows
 from ..windows.run import Snapshot, still
-from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, Costs, GridChoice, Sample, choose, costs_of
+from .choice import CORE, SAMPLE_ROWS, SAMPLE_TUPLES, Costs, GridChoice, Sample, choose, costs_of
 from .costed import KIND, Candidate, Costed
 from .parts import slab_visits
 from .sizes import DEFAULT_PRUNING, Pruning
@@ -123,7 +124,7 @@ class Chooser:
         self.pruning = pruning
         self.costs = costs
         self.growing = growing
-        self.least_pairs = pruning.least_pairs * speed
+        self.least_pairs = pruning.least_pairs * min(speed, CORE.scan_ns / costs.scan_ns)
         self.costed = Costed()
 
     def considers(self, program: Program, mode: Mode, ranges: Piece) -> bool:
@@ -288,9 +289,9 @@ def expectation(
         return Costed()
     some, tuples = window.pick(spread(0, len(window), SAMPLE_ROWS)), ranges.sample(SAMPLE_TUPLES)
     run = still(some.time, window_keys(form, some.columns, len(some)))
-    binder = search_binder(form, growing=False) or program_binder(
-        form, device.key_widths, growing=False, searches=device.searches
-    )
+    floats = floats_of(searches=device.searches)
+    binder = search_binder(form, growing=False)
+    binder = binder or Binder(form, device.key_widths, growing=False, floats=floats)
     columns, count = stream.pick(tuples.rows).columns, len(tuples.rows)
     layout = binder.bind(run, columns, count)
     by = SearchKeys(layout, layout.stream(columns, count).arrays, binder.skip)

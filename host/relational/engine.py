@@ -47,6 +47,9 @@ _LOCKED = {
     "python_enable_replacements": False,
     "temp_directory": "",
     "threads": 2,
+    # An idle database gives memory back.
+    "allocator_flush_threshold": "1MB",
+    "allocator_bulk_deallocation_flush_threshold": "1MB",
 }
 
 
@@ -72,8 +75,9 @@ _MOST_IDLE = 4
 
 
 def _close_idle() -> None:
-    while _idle:
-        _idle.popitem()[1][0].close()
+    for zone in list(_idle):
+        if (entry := _idle.pop(zone, None)) is not None:  # another thread may have taken it
+            entry[0].close()
 
 
 os.register_at_fork(before=_close_idle)  # a forked process has no threads of a database
@@ -207,6 +211,8 @@ class RelationalEngine:
             for failed in self._failed:  # a branch not taken may have raised others
                 if str(failed) in reason:
                     raise failed from None
+            if reason.endswith("failed: KeyboardInterrupt"):  # as it read a table's schema
+                raise KeyboardInterrupt from error
             reason = _first_line(error)
             if _OVERFLOW.search(reason):
                 limit = "64 bits" if "INT64" in reason else "38 digits"

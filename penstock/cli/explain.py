@@ -20,7 +20,7 @@ from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.join.table.directions import Direction
 from penstock.host.join.table.nearest_join import NearestJoin
 from penstock.host.join.table.table_join import TableJoin
-from penstock.host.keys.encoders import width_for
+from penstock.host.keys.encoders import floats_of, width_for
 from penstock.host.keys.layouts import BandLayout
 from penstock.host.keys.prepare import MOST_SEARCHED, layout
 from penstock.host.lookup.memory import kept_keys, kept_text, split_of
@@ -234,7 +234,9 @@ def _explain_direction(join: TableJoin, direction: Direction, device: Device) ->
     if part.modes != (Mode.PAIRS,):
         line("modes", ", ".join(mode.value for mode in part.modes))
     prepared, values = inputs.keys_of(sides, form)
-    laid_out = layout(form, prepared, values, device.key_widths)
+    laid_out = layout(
+        form, prepared, values, device.key_widths, floats=floats_of(searches=device.searches)
+    )
     program, text = laid_out.program, form_text(form, names)
     if isinstance(program, BandProgram):
         text += f", codes of {program.key_bits} bits"
@@ -356,7 +358,8 @@ def _show_operator(query: JoinQuery, programs: Sequence[Program]) -> None:
     heading("window operator (--operator window)")
     rows = query.window
     if query.aggregation is not None or query.kind.is_existence or not isinstance(rows, RowsWindow):
-        feature = "a time window" if query.aggregation is None else "aggregates"
+        feature = "a time window" if query.is_windowed else "no window"
+        feature = feature if query.aggregation is None else "aggregates"
         feature = f"a {query.kind.value} JOIN" if query.kind.is_existence else feature
         line("none", f"it gives the pairs of ROWS windows; this query has {feature}")
         return

@@ -310,6 +310,11 @@ class JoinQuery:
         return isinstance(self.window, RowsWindow)
 
     @property
+    def is_windowed(self) -> bool:
+        """Whether a window bounds which rows meet."""
+        return self.is_rows or self.left.time is not None
+
+    @property
     def sides(self) -> tuple[Side, Side]:
         return self.left, self.right
 

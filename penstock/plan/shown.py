@@ -64,7 +64,8 @@ def query_facts(query: Grouped, counts: Mapping[str, str] | None = None) -> list
         facts += side_facts(topic, side, names, counts.get(side.side, ""))
         read = (f"{name} {types[side.side, name]}" for name in judged.columns_of(side.side))
         facts.append(("  reads", ", ".join(read) or "no column"))
-    facts += [("join", query.kind.value.lower()), ("window", str(query.sessions or query.window))]
+    window = str(query.sessions or query.window) if query.is_windowed else "none: all rows meet"
+    facts += [("join", query.kind.value.lower()), ("window", window)]
     return [*facts, *zone, ("predicate", show(query.predicate, names)), *groups]
 
 
@@ -92,7 +93,8 @@ def side_facts(topic: str, side: Side, names: Mapping[str, str], count: str = ""
     """The table of a side, its time and filter."""
     table = f" (table {side.table})" if side.table != side.alias else ""
     times = [] if side.time is None else [("  time", show(side.time, names))]
-    return [(topic, f"{side.alias}{table}{count}"), *times, ("  filter", show(side.filter, names))]
+    filters = [] if side.filter.is_const else [("  filter", show(side.filter, names))]
+    return [(topic, f"{side.alias}{table}{count}"), *times, *filters]
 
 
 def form_facts(plan: JoinPlan, *, with_keys: bool = False) -> list[Fact]:

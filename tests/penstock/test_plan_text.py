@@ -68,3 +68,11 @@ def test_a_look_up_tells_how_rows_are_found() -> None:
     ):
         query = compile_query(text.format(condition), {"a": ROWS, "b": ROWS}, relation="b")
         assert str(LookupPlan(query, "b", ("k",))).splitlines()[-1] == found
+
+
+def test_a_join_without_a_window_says_so() -> None:
+    text = "SELECT a.k FROM a JOIN b ON a.x < b.x"
+    query = compile_select(text, {"a": ROWS, "b": ROWS}, QueryOptions(all_rows=True))
+    lines = str(plan(query)).splitlines()
+    assert "window         none: all rows meet" in lines
+    assert not any(line.split()[0] == "filter" for line in lines)

@@ -261,7 +261,9 @@ def inner_schema(plan: LookupPlan, relation: Relation) -> pa.Schema:
 
 def kept_row_bytes(plan: LookupPlan, relation: Relation) -> float:
     """About how many bytes a row of the relation takes where all of it is kept for scans."""
-    return row_bytes(inner_schema(plan, relation)) + GROUP_BYTES
+    # Prepared keys and codes have 8 bytes, however narrow the column.
+    widths = (max(8, _width(field.type)) for field in inner_schema(plan, relation))
+    return sum(widths) + GROUP_BYTES
 
 
 def row_bytes(schema: pa.Schema) -> float:
