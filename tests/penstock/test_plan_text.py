@@ -8,6 +8,8 @@ import pytest
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.plan import plan
 from penstock.query import compile_query
+from penstock.query.compiler import compile_select
+from penstock.query.options import QueryOptions
 
 ROWS = pa.schema([("k", pa.string()), ("t", pa.timestamp("us")), ("x", pa.float64())])
 WINDOW = "b.t BETWEEN a.t AND a.t + INTERVAL 5 SECONDS"
