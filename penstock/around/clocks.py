@@ -32,6 +32,8 @@ class Clocks:
     relations: Collection[str]
     #: Columns that are computed for a join.
     computed: Collection[str] = ()
+    #: The user's aliases, by those that replace them.
+    aliases: Mapping[str, str] = field(default_factory=dict)
     #: Of parts that are joins: what may be the time of their rows, and the sources that it is of.
     joined: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Of parts that are joins, and a source of theirs: columns that no two rows of it share.
@@ -45,7 +47,7 @@ class Clocks:
         They may name the table that a subquery reads, whose column the subquery must give.
         """
         for name, column in (self.options.time or {}).items():
-            if name.lower() in (side.alias.lower(), side.source.lower()):
+            if name.lower() in self._names(side):
                 return column
             if name.lower() == side.inside.lower():
                 time, _ = time_columns({side.alias: column})
@@ -53,6 +55,10 @@ class Clocks:
                 if time[side.alias].lower() in names:
                     return column
         return None
+
+    def _names(self, side: JoinSide) -> list[str]:
+        """Names by which options may call a side."""
+        return [self.aliases.get(name, name).lower() for name in (side.alias, side.source)]
 
     def times(self, side: JoinSide) -> dict[str, str]:
         """Columns that may be the time of a side, with the source of each."""
@@ -75,7 +81,7 @@ class Clocks:
         if side.source in self.joined:
             return {alias: ids for (name, alias), ids in self.unique.items() if name == side.source}
         for name, columns in (self.options.unique or {}).items():
-            if name.lower() in (side.alias.lower(), side.source.lower()):
+            if name.lower() in self._names(side):
                 names = [columns] if isinstance(columns, str) else columns
                 return {side.alias: {one.lower() for one in names}}
         return {}

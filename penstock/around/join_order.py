@@ -224,10 +224,6 @@ def as_nearest(select: exp.Select) -> bool:
     if ranked is None:
         return False
     joined, order, count = ranked
-    # Columns of LATERAL become those of its table, which have to mean that table everywhere.
-    named = [one.alias_or_name.lower() for one in select.find_all(exp.Table, exp.Subquery)]
-    if named.count(joined.this.alias_or_name.lower()) > 1:
-        return False
     if order is None or len(order.expressions) != 1 or not count.is_int:
         return False
     (ordered,) = order.expressions

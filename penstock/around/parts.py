@@ -368,6 +368,8 @@ class Words:
     tree: exp.Expr
     #: The user's words, by name.
     texts: dict[str, str] = field(default_factory=dict)
+    #: The user's aliases, by those that replace them.
+    aliases: dict[str, str] = field(default_factory=dict)
     #: Names of columns that are computed for a join.
     computed: set[str] = field(default_factory=set)
 
@@ -380,6 +382,9 @@ class Words:
 
         The qualifier of an added column, such as a part's name, goes with it.
         """
+        for new, alias in self.aliases.items():
+            quoted = alias.replace("\\", r"\\")
+            message = re.sub(rf"([`\"]?){re.escape(new)}\1", quoted, message)
         pieces, end = [], 0
         for name in _NAME.finditer(message) if self.texts else ():
             if name[1] in self.texts:

@@ -19,7 +19,7 @@ from ..query.dialect import MALFORMED, Penstock, place, refused, snippet
 from ..query.scope import is_star, output_name
 from ..query.window_function import is_session, is_window
 from .parts import PartError
-from .sides import column_of, field_of, items_of
+from .sides import column_of, field_of, items_of, name_of
 
 #: Spark's names of types; others are told by their kind.
 _TYPES = {
@@ -111,6 +111,43 @@ def _rename(tree: exp.Expr, renamed: Callable[[str], str]) -> None:
     for column in tree.find_all(exp.Column):
         if column.table and renamed(column.table) != column.table:
             column.set("table", exp.to_identifier(renamed(column.table)))
+
+
+def set_apart(tree: exp.Query) -> dict[str, str]:
+    """Rename items of FROM that hide one around them; those of LATERAL differ from all others.
+
+    A name then means the same item everywhere, so that columns can be replaced in subqueries, too.
+
+    Returns
+    -------
+    dict of str to str
+        The old names, by new ones.
+    """
+    selects = list(tree.find_all(exp.Select))
+    names = {id(one): {item.alias_or_name for item in _named_items(one)} for one in selects}
+    old: dict[str, str] = {}
+    for select in reversed(selects):  # those inside first
+        around, outer = set[str](), select.parent_select
+        while outer is not None:
+            around |= names[id(outer)]
+            outer = outer.parent_select
+        if select.parent is not None and isinstance(select.parent.parent, exp.Lateral):
+            around = around.union(*(names[id(one)] for one in selects if one is not select))
+        for item in _named_items(select):
+            alias, named = item.alias_or_name, item.args.get("alias")
+            if alias not in around or named is None or item.args.get("pivots"):
+                continue
+            new = name_of(alias, {*old, *set().union(*names.values())})
+            old[new] = alias
+            columns = (one for one in select.find_all(exp.Column) if one.table == alias)
+            for name in [named.this, *(one.args["table"] for one in columns)]:
+                name.set("this", new)
+                name.set("quoted", True)
+    return old
+
+
+def _named_items(select: exp.Select) -> list[exp.Expr]:
+    return [*items_of(select), *(select.args.get("laterals") or [])]
 
 
 def _spell_tables(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:

@@ -60,15 +60,19 @@ def put_items(select: exp.Select, alias: str, inner: exp.Select) -> None:
             column.replace(exp.paren(value) if isinstance(value, exp.Binary) else value)
 
 
-def add_needed(tree: exp.Expr, keys: list[exp.Expr], outputs: Outputs) -> None:
-    """Add the keys and aggregates in an expression to what groups give."""
+def add_needed(tree: exp.Expr, keys: list[exp.Expr], select: exp.Select, outputs: Outputs) -> None:
+    """Add the keys and aggregates in an expression of a SELECT to what groups give."""
     is_window = isinstance(tree, exp.Dot) and isinstance(tree.this, exp.Anonymous)
     is_over = isinstance(tree.parent, exp.Window) and tree.arg_key == "this"
-    if (isinstance(tree, exp.AggFunc) and not is_over) or is_window or tree in keys:
+    is_folded = isinstance(tree, exp.AggFunc) and not is_over
+    if is_folded and tree.parent_select is not select:  # a subquery's, or of this SELECT's columns
+        inside = aliases_in(tree)
+        is_folded = bool(inside) and inside <= {one.alias_or_name for one in items_of(select)}
+    if is_folded or is_window or tree in keys:
         outputs.add(tree)
         return
     for child in tree.iter_expressions():
-        add_needed(child, keys, outputs)
+        add_needed(child, keys, select, outputs)
 
 
 def gives_all(tree: exp.Query, part: Part, schemas: Mapping[str, pa.Schema]) -> bool:
@@ -155,7 +159,7 @@ def _existence_join(
     inner = source.alias_or_name
     conditions = conditions_of(select.args.get("where"))
     if isinstance(tree, exp.In):
-        equal = exp.EQ(this=tree.this, expression=select.expressions[0].unalias())
+        equal = exp.EQ(this=tree.this.copy(), expression=select.expressions[0].unalias().copy())
         if is_not or not all(type(one) is exp.Column for one in (equal.this, equal.expression)):
             return None
         conditions.append(equal)

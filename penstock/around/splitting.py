@@ -40,7 +40,7 @@ from .parts import (
     Words,
     refuse_unused,
 )
-from .qualified import is_unread, output_names, qualified
+from .qualified import is_unread, output_names, qualified, set_apart
 from .shapes import (
     add_needed,
     calls_in,
@@ -127,6 +127,7 @@ def split(
     if named.find(exp.Join):  # of one table, all is the engine's
         engine.check(named)
     words = Words(named.copy())
+    words.aliases = set_apart(named)
     splitter = _Splitter(dict(schemas), options, engine, words, ends, relations)
     names = output_names(tree, named, schemas)
     for select in () if ends else named.find_all(exp.Select):
@@ -181,7 +182,9 @@ class _Splitter:
 
     def __post_init__(self) -> None:
         computed = self.words.computed
-        self.clocks = Clocks(self.schemas, self.options, self.relations, computed)
+        self.clocks = Clocks(
+            self.schemas, self.options, self.relations, computed, self.words.aliases
+        )
 
     # -- parts ------------------------------------------------------------------------------------
 
@@ -658,7 +661,7 @@ class _Splitter:
         outputs = Outputs(self.words)
         for one in expressions(tail):
             with_ends(one)
-            add_needed(one, keys, outputs)
+            add_needed(one, keys, select, outputs)
         is_grouped = group is not None or any(
             tree.find(exp.AggFunc) for _, tree in outputs.names.values()
         )
@@ -683,7 +686,7 @@ class _Splitter:
         outputs.put(select, name)
         left = {id(column) for column in select.find_all(exp.Column)}
         for column in rows:
-            if id(column) in left and column.parent_select is select:
+            if id(column) in left:
                 if column.table.startswith("_"):  # named by the parser
                     column.set("table", None)
                 raise refused(NO_KEY.format(snippet(column)), column)

@@ -45,7 +45,8 @@ def _instead(exprs: list[exp.Expr], plain: Lowering) -> str:
 
 
 def has_aggregate(tree: exp.Expr) -> bool:
-    return tree.find(exp.AggFunc) is not None
+    nodes = tree.walk(prune=lambda one: isinstance(one, exp.Query))  # one of a subquery is its own
+    return any(isinstance(one, exp.AggFunc) for one in nodes)
 
 
 def read_aggregate(tree: exp.AggFunc, plain: Lowering) -> Aggregate:
