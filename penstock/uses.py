@@ -21,6 +21,7 @@ class QueryKind(Enum):
 
     TIME = "a join over a time window"
     ROWS = "a join over a ROWS window"
+    NO_WINDOW = "a join without a window"
     OPERATOR = "a join by the window operator"
     SESSIONS = "a join of sessions"
     GROUPS = "a query over one table"
@@ -81,7 +82,7 @@ class UnusedError(QueryError, UsageError):
 
 
 _ANY = frozenset(QueryKind)
-_WINDOWS = {QueryKind.TIME, QueryKind.ROWS, QueryKind.SESSIONS}
+_WINDOWS = {QueryKind.TIME, QueryKind.ROWS, QueryKind.NO_WINDOW, QueryKind.SESSIONS}
 _JOINS = _WINDOWS | {QueryKind.OPERATOR}
 LOOKUPS = {QueryKind.LOOKUP, QueryKind.GROUPED_LOOKUP}
 _ON_DEVICES = _JOINS | LOOKUPS
@@ -108,7 +109,10 @@ QUERY = {
         "it is the size of a ROWS window of a join",
         {Way.PARTS},
     ),
-    "within": Use({QueryKind.TIME}, "it is the size of a time window of a join"),
+    "within": Use(
+        {QueryKind.TIME},
+        "it is the size of a time window of a join, whose times are timestamps or named by time",
+    ),
     "params": _WHOLE,
     "scale": Use(_ANY, "", {Way.PARTS}),
     "time_zone": _WHOLE,
@@ -121,7 +125,9 @@ QUERY = {
 #: Options of :func:`penstock.sql`.
 TABLES = {
     **QUERY,
-    "disorder": Use(_JOINS, "only rows of a window need an order", {Way.WORKERS}),
+    "disorder": Use(
+        _JOINS - {QueryKind.NO_WINDOW}, "only rows of a window need an order", {Way.WORKERS}
+    ),
     "device": _DEVICE,
     "operator": Use(_JOINS, "operators join two tables", {Way.WORKERS}),
     "pruning": Use(_WINDOWS | LOOKUPS, "it leaves out no pairs", {Way.WORKERS}),
@@ -221,13 +227,17 @@ SPARK_STREAM = {
 _RUN_AS = {QueryKind.ROWS: QueryKind.OPERATOR, QueryKind.LOOKUP: QueryKind.STATIC}
 
 
-def kinds_of(query: JoinQuery | GroupQuery, looks_up: bool) -> set[QueryKind]:
+def kinds_of(
+    query: JoinQuery | GroupQuery, looks_up: bool, all_rows: bool = False
+) -> set[QueryKind]:
     """Return the kinds that a compiled query is of.
 
     Parameters
     ----------
     looks_up : bool
         Whether one of its tables is a relation.
+    all_rows : bool
+        Whether its window has all rows.
     """
     if isinstance(query, GroupQuery):
         return {QueryKind.GROUPS if query.lookup is None else QueryKind.GROUPED_LOOKUP}
@@ -240,7 +250,7 @@ def kinds_of(query: JoinQuery | GroupQuery, looks_up: bool) -> set[QueryKind]:
     elif query.is_rows:
         kind = QueryKind.ROWS
     else:
-        kind = QueryKind.TIME
+        kind = QueryKind.NO_WINDOW if all_rows else QueryKind.TIME
     return {kind} if query.aggregation is None else {kind, QueryKind.GROUPED}
 
 

@@ -136,9 +136,9 @@ def with_values(
     columns |= {one.alias.lower() for one in tree.find_all(exp.Alias)}
     tree = tree.copy()
     for one in list(tree.find_all(exp.Column, exp.Placeholder)):
-        is_free = isinstance(one, exp.Placeholder) or not one.table
-        name = str(one.this) if isinstance(one, exp.Placeholder) else one.name
-        if is_free and name in params and name.lower() not in columns:
+        is_sign = isinstance(one, exp.Placeholder)
+        name = str(one.this) if is_sign else one.name
+        if name in params and (is_sign or not (one.table or name.lower() in columns)):
             param(name, params[name])  # says what a value may be
             one.replace(_literal(params[name]))
     return tree

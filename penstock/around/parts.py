@@ -340,7 +340,8 @@ def refuse_unused(split: Split, entrance: Entrance) -> None:
     for part in split.parts:
         if isinstance(part, Joined):
             reads = {name: split.schemas[name] for name in part.reads}
-            kinds |= kinds_of(compile_select(part.text, reads, part.options), part.looks_up)
+            query = compile_select(part.text, reads, part.options)
+            kinds |= kinds_of(query, part.looks_up, part.options.all_rows)
     entrance.also(Way.PARTS).refuse_unused(
         {*kinds, QueryKind.GROUPED} if kinds else {QueryKind.PLAIN}
     )

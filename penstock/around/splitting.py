@@ -79,6 +79,8 @@ _ROWS_OF_ONE_JOIN = (
 )
 #: Expressions that need more than the row of each side.
 _OF_SEVERAL_ROWS = (exp.Query, exp.AggFunc, exp.Window)
+#: Comparisons by which ASOF JOIN takes a row.
+_ORDERS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 #: Clauses of a SELECT that groups take up.
 _OF_GROUPS = ("from_", "joins", "where", "group")
 
@@ -132,7 +134,10 @@ def split(
     names = output_names(tree, named, schemas)
     for select in () if ends else named.find_all(exp.Select):
         merge(select)
-        table = rank_nearest(select, splitter.clocks.unique_in, keeps_arrival=engine.keeps_arrival)
+        with words.spoken():
+            table = rank_nearest(
+                select, splitter.clocks.unique_in, keeps_arrival=engine.keeps_arrival
+            )
         clashing = table and next(
             (n for n in schemas if PLACE in map(str.lower, schemas[n].names)), ""
         )
@@ -254,6 +259,13 @@ class _Splitter:
             conditions = conditions_of(join)
             if select is not None:
                 conditions += conditions_of(select.args.get("where"))
+            compared = (one for one in conditions if len(aliases_in(one)) > 1)
+            if join.method.upper() == "ASOF" and not any(isinstance(c, _ORDERS) for c in compared):
+                raise refused(
+                    "ASOF JOIN takes the latest or next row by a comparison of both tables: write "
+                    "one with >=, >, <= or < in ON, such as l.t >= r.t",
+                    join,
+                )
             is_cross = str(join.args.get("kind") or "").upper() == "CROSS"
             if join.args.get(NEAREST):
                 raise self.why or refused("NEAREST is not for these tables", join)
@@ -366,9 +378,10 @@ class _Splitter:
         items = items_of(select)
         are_relations = [isinstance(one, exp.Table) and one.name in self.relations for one in items]
         compares = any(
-            len(aliases_in(one)) > 1 and not equates(one)
+            joined.args.get(NEAREST)
+            or (isinstance(joined.this, exp.Lateral) and isinstance(joined.this.this, exp.Subquery))
+            or any(len(aliases_in(one)) > 1 and not equates(one) for one in conditions_of(joined))
             for joined in later
-            for one in conditions_of(joined)
         )
         if not self.ends or not (compares or any(are_relations[2:])) or any(are_relations[:2]):
             return False
@@ -447,7 +460,9 @@ class _Splitter:
             return None
         aliases = {side.alias for side in (sides[:1] if kind in ("SEMI", "ANTI") else sides)}
         outputs = self._outputs(aliases, [*later, *left])
-        for side in sides if not self.ends else ():
+        # With within= they have a window with the tables of later joins.
+        is_timed = self.options.within is not None and len(select.args["joins"]) > 1
+        for side in sides if is_timed or not self.ends else ():
             for column in self.clocks.kept(side):
                 if side.alias in aliases:
                     outputs.add_column(side.alias, column)

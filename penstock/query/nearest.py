@@ -9,7 +9,7 @@ from sqlglot import exp
 from ..expr.node import Expr
 from ..plan.query import Nearest
 from ..types import FLOATING, INTEGRAL, Kind
-from .dialect import CLAUSE, COUNT, NEAREST, refused
+from .dialect import CLAUSE, COUNT, NEAREST, refused, snippet
 
 if TYPE_CHECKING:
     from .expressions import Lowering
@@ -45,9 +45,8 @@ def check_nearest(tree: exp.Expr) -> None:
             raise refused("NEAREST is not for LATERAL; its own ON has conditions", join)
         count = join.args[COUNT]
         if not count.name.isdecimal() or not 1 <= int(count.name) <= MOST_NEAREST:
-            raise refused(
-                f"NEAREST gives 1 to {MOST_NEAREST:,} rows of each row, not {count.name}", join
-            )
+            wanted = f"NEAREST gives 1 to {MOST_NEAREST:,} rows of each row, not {snippet(count)}"
+            raise refused(f"{wanted}: write such a number", join)
         several = join.args[NEAREST].find(*_NO_VALUES)
         if several is not None:
             raise refused(

@@ -15,6 +15,7 @@ import pytest
 import penstock
 from penstock.api import around
 from penstock.around import parts, splitting
+from penstock.errors import UsageError
 from penstock.host.join.table import table_join
 from penstock.query.options import KeptQueries
 
@@ -211,3 +212,32 @@ def test_some_rows_of_a_join_without_equality() -> None:
     tables = {"a": table(1, 300), "b": table(2, 300)}
     found = penstock.sql("SELECT a.id FROM a JOIN b ON a.f < b.f AND a.lo > b.hi LIMIT 7", tables)
     assert found.num_rows == 7
+
+
+@pytest.mark.parametrize("more", [{}, {"time": {"a": "lo"}}])
+@pytest.mark.parametrize("option", ["within", "disorder"])
+@pytest.mark.parametrize("on", ["abs(a.f - b.f) < 5", "a.f < b.f AND a.lo <> b.lo", "a.k = b.k"])
+@pytest.mark.parametrize("groups", ["", "GROUP BY a.t"])
+def test_options_of_windows_are_refused_without_one(
+    on: str, option: str, more: dict[str, Any], groups: str
+) -> None:
+    tables = {"a": table(1, 9), "b": table(2, 9)}
+    options: dict[str, Any] = {**more, option: 5}
+    with pytest.raises(UsageError, match=f"^{option}= is not for "):
+        penstock.sql(f"SELECT a.t FROM a JOIN b ON {on} {groups}", tables, **options)
+
+
+@pytest.mark.parametrize("third", ["abs(a.f - c.f) < 3", "b.f < c.f", "a.k = c.k AND a.f < c.f"])
+@pytest.mark.parametrize("more", ["", ", a.lo AS t", ", b.lo AS t"])
+def test_within_holds_for_later_joins_whatever_is_selected(third: str, more: str) -> None:
+    tables = {name: table(seed, 30) for seed, name in enumerate("abc")}
+    joins = f"a JOIN b ON a.f < b.f {{}} JOIN c ON {third} {{}}"
+    text = f"SELECT a.id, b.id AS i, c.id AS j{more} FROM {joins}"
+    bounds = [f"AND abs(a.lo - {name}.lo) <= 2 " for name in "bc"]
+    with duckdb.connect() as engine:
+        for name, one in tables.items():
+            engine.register(name, one)
+        expected = engine.sql(text.format(*bounds)).fetchall()
+    times = dict.fromkeys("abc", "lo")
+    found = penstock.sql(text.format("", ""), tables, time=times, within=2)
+    assert Counter(tuple(row.values()) for row in found.to_pylist()) == Counter(expected)

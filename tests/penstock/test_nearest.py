@@ -273,6 +273,8 @@ def test_text_is_written_as_it_is_read() -> None:
         ("JOIN (m EXACT NEAREST 2 BY DISTANCE m.x) ON true", "without parentheses"),
         ("JOIN LATERAL (SELECT * FROM m) AS m EXACT NEAREST BY DISTANCE m.x", "not for LATERAL"),
         ("JOIN m EXACT NEAREST 0 BY DISTANCE m.x", "1 to 100,000 rows of each row, not 0"),
+        ("JOIN m EXACT NEAREST :x BY DISTANCE m.x", "of each row, not :x: write such a number"),
+        ("ASOF JOIN m ON l.x = m.x AND l.x > 3", "by a comparison of both tables"),
         ("JOIN m EXACT NEAREST 100001 BY DISTANCE m.x", "of each row, not 100001"),
         ("JOIN m EXACT NEAREST 1.5 BY DISTANCE m.x", "of each row, not 1.5"),
         ("JOIN m EXACT NEAREST 1 + 1 BY DISTANCE m.x", "BY is missing"),
@@ -292,6 +294,43 @@ def test_errors_say_what_is_wrong(join: str, message: str) -> None:
     rows = table(np.random.default_rng(0), 3)
     with pytest.raises(QueryError, match=message):
         penstock.sql(f"SELECT l.id AS a, m.id AS b FROM l {join}", {"l": rows, "m": rows})
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["", "LEFT "])
+def test_nearest_rows_of_the_rows_of_an_equality(seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    left, right = (
+        pa.table({"id": np.arange(n), "k": rng.integers(0, 6, n), "t": rng.integers(0, 30, n)})
+        for n in (260, 100)
+    )
+    groups = pa.table({"k": [0, 1, 2, 3, 4], "f": [0, 9, 2, 3, 4]})
+    forms = {
+        "EXACT NEAREST 2 BY DISTANCE abs(l.t + g.f - m.t)": (
+            f"{kind}JOIN m {{}}", lambda a, b: abs(a["t"] + a["f"] - b["t"]), lambda a, b: True
+        ),
+        "LATERAL": (
+            f"{kind or 'CROSS '}JOIN LATERAL (SELECT x.id FROM m x WHERE x.k = l.k AND x.t <= l.t "
+            f"ORDER BY x.t DESC LIMIT 2) m {'ON TRUE' if kind else ''}",
+            lambda a, b: -b["t"],
+            lambda a, b: a["k"] == b["k"] and b["t"] <= a["t"],
+        ),
+    }  # fmt: skip
+    joined = left.join(groups, "k", join_type="inner").sort_by("id")
+    tables = {"l": left, "g": groups, "m": right}
+    for form, (text, value, on) in forms.items():
+        query = f"SELECT l.id AS a, m.id AS b FROM l JOIN g ON l.k = g.k {text.format(form)}"
+        found = [(row["a"], row["b"]) for row in penstock.sql(query, tables).to_pylist()]
+        expected = nearest(joined, right, value, k=2, on=on, outer=bool(kind))
+        assert sorted(found, key=str) == sorted(expected, key=str), query
+
+
+def test_a_parameter_named_like_a_column() -> None:
+    rows = pa.table({"id": [1, 2, 3], "k": [1, 1, 2]})
+    query = (
+        "SELECT l.id AS a, n.id AS b FROM l, LATERAL (SELECT m.id FROM m ORDER BY m.k LIMIT :k) n"
+    )
+    assert len(ids(query, rows, rows, params={"k": 2})) == 6
 
 
 def test_options_without_effect_are_refused() -> None:
