@@ -326,7 +326,8 @@ class _Splitter:
         """How many pairs two tables have in the window of their join."""
         tables = [one.name if isinstance(one, exp.Table) else "" for one in (a, b)]
         known = self.schemas.keys() - self.relations
-        if not self.ends or any(name not in known for name in tables):
+        is_bound = self.options.within is not None  # by the first time, whatever the order
+        if not self.ends or is_bound or any(name not in known for name in tables):
             return None
         sides = [self._side(a), self._side(b)]
         lowered = self._lowered(sides)

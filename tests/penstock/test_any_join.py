@@ -229,8 +229,11 @@ def test_options_of_windows_are_refused_without_one(
 
 @pytest.mark.parametrize("third", ["abs(a.f - c.f) < 3", "b.f < c.f", "a.k = c.k AND a.f < c.f"])
 @pytest.mark.parametrize("more", ["", ", a.lo AS t", ", b.lo AS t"])
-def test_within_holds_for_later_joins_whatever_is_selected(third: str, more: str) -> None:
-    tables = {name: table(seed, 30) for seed, name in enumerate("abc")}
+@pytest.mark.parametrize("sizes", [(30, 30, 30), (200, 30, 8)])
+def test_within_holds_for_later_joins_whatever_is_selected(
+    third: str, more: str, sizes: tuple[int, ...]
+) -> None:
+    tables = {name: table(seed, sizes[seed]) for seed, name in enumerate("abc")}
     joins = f"a JOIN b ON a.f < b.f {{}} JOIN c ON {third} {{}}"
     text = f"SELECT a.id, b.id AS i, c.id AS j{more} FROM {joins}"
     bounds = [f"AND abs(a.lo - {name}.lo) <= 2 " for name in "bc"]
