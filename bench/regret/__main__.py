@@ -24,6 +24,8 @@ from bench.regret.runner import Runner
 
 #: A plan is stopped beyond so many times the chosen plan's seconds.
 STOPPED = 3.0
+#: Seconds of a plan's turns: the shorter a join, the more of them.
+TURNS_S = 0.2
 #: Least seconds of DuckDB from which on its ratio counts.
 DUCKDB_COUNTS_S = 0.01
 
@@ -79,7 +81,7 @@ def measure(runner: Runner, seed: int, limit_s: float) -> Outcome:
     assert first.digest is not None
     outcome.out, outcome.in_duckdb = first.digest[0], first.seen.in_duckdb
     chosen_s = runner.again(seed, CHOSEN, limit_s)
-    turns = 9 if chosen_s < 0.03 else 5 if chosen_s < 0.1 else 3 if chosen_s < 1 else 1
+    turns = 1 if chosen_s > 1 else int(min(max(TURNS_S / chosen_s, 3), 25))
     stop_s = max(STOPPED * chosen_s, 0.3)
     took = {CHOSEN: chosen_s}
     left = [CHOSEN]
