@@ -78,8 +78,8 @@ def test_same_rows_as_range_joins(tmp_path: Path, sql, rows: str) -> None:
     assert found.equals(wanted)
     for name in ("rows", "pairs_in_window"):
         assert own[name] == counts[name]
-    # Range joins leave out rows whose keys are NULL.
-    assert own["pairs_evaluated"] == own["pairs_in_window"] > counts["pairs_evaluated"]
+    # Range joins may leave out rows whose keys are NULL.
+    assert own["pairs_evaluated"] == own["pairs_in_window"] >= counts["pairs_evaluated"]
     sizes = (16, 16) if rows == "16" else (3, 14)
     assert (counts["operator"], own["operator"]) == ("range", "window")
     assert (own["rows_a"], own["rows_b"], own["banks"], own["depth"]) == (*sizes, 1, 16)
