@@ -32,8 +32,8 @@ from ..rows.columns import numbered
 
 #: How floats get codes: by rank, in 64 bits without a sort, or coarsely.
 Floats = Literal["ranks", "wide", "coarse"]
-#: Of wide codes of floats, as powers of two: what the largest is of a step, and of the least float
-#: that is a whole number of steps; what that is of the least float above 0 that has a code.
+#: Of wide codes, as powers of two: the largest float over a step; the largest over the least that
+#: is counted in steps; and that one over the least float above 0 that has a code.
 _WIDE_STEPS, _WIDE_EVEN, _WIDE_LEAST = 61, 9, 256
 #: Largest float with a wide code, and room for later ones, as powers of two.
 _WIDE_MOST, _WIDE_ROOM = 900, 4
@@ -200,15 +200,17 @@ class RankEncoder:
 
 @dataclass(frozen=True)
 class WideEncoder:
-    """Codes of 64 bits for floats: each float that has a code has its own.
+    """Codes of 64 bits for floats, in their order: no two keys share one.
 
-    Those from an even one up to the largest are whole numbers of steps, each a code. Those below
-    are numbered one by one, as are NaN and infinity.
+    Floats from ``2 ** (top - 9)`` to ``2 ** top`` are counted in steps of ``2 ** (top - 61)``, the
+    distance between the least of them; smaller ones, down to ``2 ** (top - 265)``, one by one.
+    Then come infinity and NaN. A bound that no key can be, beyond these floats or between the
+    least one and 0, has a code that no key has.
 
     Parameters
     ----------
     top : int
-        Exponent of the largest float: ``2 ** top``.
+        The largest float is ``2 ** top``.
     """
 
     top: int
@@ -244,12 +246,12 @@ class WideEncoder:
 
     @property
     def _even(self) -> int:
-        """Code of the least float that is a whole number of steps, where that of 0 is 0."""
+        """Codes between 0 and the least float that is counted in steps."""
         return (_WIDE_LEAST << 52) + 2
 
     @property
     def _infinite(self) -> int:
-        """Code of infinity, where that of 0 is 0; the one below is of all finite floats beyond."""
+        """Codes between 0 and infinity; the one before is that of all floats beyond the largest."""
         return self._even + (1 << _WIDE_STEPS) - (1 << _WIDE_STEPS - _WIDE_EVEN) + 2
 
     @property
