@@ -51,7 +51,8 @@ def test_commands_in_sentences(page):
         "make bench-workers ARGS='--only latencies'",
         "pytest tests/nothing",
         "pytest tests/documents -k qqq" + "qqq",
-        "pip install 'penstock[spark,jawa]'",
+        "pip install '.[spark,jawa]'",
+        "pip install 'penstock[spark]'",
         "rm -rf /",
     ],
 )

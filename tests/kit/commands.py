@@ -167,9 +167,10 @@ def _pytest(arguments: Sequence[str]) -> None:
 
 
 def _pip(arguments: Sequence[str]) -> None:
-    assert arguments[0] == "install"
+    assert arguments[0] in ("install", "wheel")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     for name in arguments[1:]:
-        for extras in re.findall(r"^penstock\[(.*)\]$", name):
+        assert not name.startswith("penstock"), "on PyPI this is another project's name"
+        for extras in re.findall(r"^\.\[(.*)\]$", name):
             unknown = set(extras.split(",")) - project["optional-dependencies"].keys()
             assert not unknown, f"penstock has no extras {unknown}"
