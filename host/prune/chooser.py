@@ -298,14 +298,11 @@ def expectation(
     is_band = isinstance(form.form, BandForm)
     costs = costs_of(searches=device.searches, units=device.units, speed=1.0, is_band=is_band)
     chooser = Chooser(DEFAULT_PRUNING, costs, growing=False)
-    if not chooser.considers(layout.program, mode, ranges):
-        return Costed(tuples=len(ranges.rows), pairs=ranges.evaluations)
     costed = chooser.costed
-    costed.tuples, costed.pairs, costed.scan_ns = (
-        len(ranges.rows),
-        ranges.evaluations,
-        costs.scan_ns,
-    )
+    costed.tuples, costed.pairs, costed.rows = len(ranges.rows), ranges.evaluations, len(window)
+    if not chooser.considers(layout.program, mode, ranges):
+        return costed
+    costed.scan_ns = costs.scan_ns
     chosen = []
     if by.tests:
         codes = layout.window(run.keys[binder.skip :])
@@ -317,20 +314,13 @@ def expectation(
     return costed
 
 
-def expected_s(
-    evaluation: Evaluation,
-    window: SideRows,
-    stream: SideRows,
-    start: np.ndarray,
-    end: np.ndarray,
-    device: Device,
-) -> float:
-    """Expected seconds of one core to join tables, without their output; as :func:`expectation`."""
-    costed = expectation(evaluation, window, stream, start, end, device)
-    best, tests = costed.chosen, len(_searched(evaluation.form))
+def expected_s(form: JoinForm, costed: Costed) -> float:
+    """Expected seconds of one core for a join of tables that was costed, without its output."""
+    best, tests = costed.chosen, len(_searched(form))
     # Where all pairs are tested, keys get narrow codes, too.
     row_ns = tests * KEY_NS * 2 if best is None else tests * KEY_NS + best.sort_ns
-    return costed.seconds(best) + (len(window) * row_ns + len(stream) * tests * BOUNDS_NS) * 1e-9
+    keys_ns = costed.rows * row_ns + costed.tuples * tests * BOUNDS_NS
+    return costed.seconds(best) + keys_ns * 1e-9
 
 
 def key_texts(form: JoinForm, names: Mapping[str, str]) -> tuple[str, ...]:

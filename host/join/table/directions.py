@@ -12,7 +12,7 @@ from penstock.plan.plan import Evaluation, JoinPlan, Output, fold_name
 from penstock.plan.query import LEFT, RIGHT, TimeWindow, other
 
 from ...device.base import Device
-from ...prune.chooser import expected_s
+from ...prune.chooser import expectation, expected_s
 from ...rows.sides import SideRows
 from ...windows.places import ascending_places
 
@@ -101,10 +101,9 @@ def directions(
             for one in ranked
         )
         first = next(either)
-        tuples, rows = (len(sides[side]) for side in (first.side, first.evaluation.form.window))
-        searches = all(device.searches for device in devices)
+        tuples, rows = (len(sides[side]) for side in (first.side, other(first.side)))
         # Within a window of time both sides read about the same rows.
-        is_whole = searches and first.pairs == tuples * rows
+        is_whole = first.pairs == tuples * rows and all(device.searches for device in devices)
         if named or not is_whole or tuples < max(LONGER * rows, COSTED_TUPLES):
             return [first]
         return [min((first, *either), key=lambda one: _expected_s(one, sides, devices[0]))]
@@ -136,5 +135,6 @@ def _rank(
 
 
 def _expected_s(one: Direction, sides: Mapping[str, SideRows], device: Device) -> float:
-    window = sides[one.evaluation.form.window]
-    return expected_s(one.evaluation, window, sides[one.side], one.start, one.end, device)
+    window, stream = sides[other(one.side)], sides[one.side]
+    costed = expectation(one.evaluation, window, stream, one.start, one.end, device)
+    return expected_s(one.evaluation.form, costed)

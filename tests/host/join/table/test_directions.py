@@ -43,8 +43,8 @@ def test_the_cheaper_side_is_chosen_and_rows_are_the_same(
 ) -> None:
     _, expected = joined(directions.COSTED_TUPLES, 300)
 
-    def cost(evaluation: Any, *_: Any) -> float:
-        return 0.0 if evaluation.form.window == cheaper else 1.0
+    def cost(form: Any, *_: Any) -> float:
+        return 0.0 if form.window == cheaper else 1.0
 
     monkeypatch.setattr(directions, "expected_s", cost)
     window, found = joined(directions.COSTED_TUPLES, 300)
