@@ -68,8 +68,8 @@ def test_a_page_has_its_examples_text_and_code(name):
     assert f"]({picture.name})" in text
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert picture.stat().st_size < 300_000
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"docs/examples/{name}.md" in readme
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert f"](examples/{name}.md)" in index
 
 
 def test_generated_streams_are_the_same_each_time():
