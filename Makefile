@@ -168,7 +168,7 @@ bench-workers: setup ## Measure workers beside UpPar, DuckDB, Polars and Spark
 	$(BIN)/python -m bench.workers $(ARGS)
 
 .PHONY: bench-boards
-bench-boards: setup ## Write what fits on each board into docs/resources.md
+bench-boards: setup ## Write what fits on each board into docs/hardware/resources.md
 	$(BIN)/python -m bench.boards $(ARGS)
 
 .PHONY: clean

@@ -1,4 +1,4 @@
-"""Joins of Spark DataFrames, and lookups in relations, on Penstock's devices; see docs/spark.md."""
+"""Joins of Spark's DataFrames, and lookups in relations, on devices; see docs/spark/tables.md."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def sql(
     spark : SparkSession
         Of this process or, with Spark Connect, of a server.
     query : str
-        ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
+        ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/joins/sql.md.
     tables : mapping of name to DataFrame, str or relation
         A string names a table or temporary view of the session. One table may be a
         :func:`penstock.relation`, which needs no window; the other one may then be a batch or a
@@ -207,12 +207,13 @@ def stream(
     ----------
     spark : SparkSession
     query : str
-        ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
+        ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/joins/sql.md.
     tables : mapping of name to streaming DataFrame, str or relation
         A string names a table or temporary view of the session. One table may be a
         :func:`penstock.relation`, which needs no window.
     unique : mapping of alias to column or columns, optional
-        Columns of which no two rows have the same values, for GROUP BY; see docs/streams.md.
+        Columns of which no two rows have the same values, for GROUP BY; see
+        docs/streams/streams.md.
     disorder : int, timedelta or mapping of alias to either, optional
         How far a row's time may lie below the largest time of earlier micro-batches of its source;
         later rows are late. By default what ``withWatermark`` says. An integer is in the unit of

@@ -42,7 +42,7 @@ def key(name: str, default: Any, parse: Callable[[str], Any]) -> Any:
 class Conf:
     """Settings of a query, as they travel to the tasks. Arguments of a call go before them.
 
-    docs/spark.md has this list by key.
+    docs/spark/tables.md has this list by key.
 
     Parameters
     ----------
@@ -142,7 +142,11 @@ class Conf:
                 # Without the prefix, which any two have in common.
                 names = [known_name.removeprefix(PREFIX) for known_name in known]
                 near = get_close_matches(name.removeprefix(PREFIX), names, n=1)
-                remedy = f"did you mean {PREFIX}{near[0]}?" if near else "docs/spark.md lists them"
+                remedy = (
+                    f"did you mean {PREFIX}{near[0]}?"
+                    if near
+                    else "docs/spark/tables.md lists them"
+                )
                 raise UsageError(f"there is no setting {name}; {remedy}")
             try:
                 values[known[name].name] = known[name].metadata["parse"](text or "")

@@ -112,7 +112,7 @@ def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: i
 
     Notes
     -----
-    The slots are held while the streams run. See docs/spark-workers.md.
+    The slots are held while the streams run. See docs/spark/workers.md.
     """
     # Spark Connect's session is a class beside the classic one.
     if type(spark).__name__ != SparkSession.__name__:

@@ -43,10 +43,10 @@ class CommonOptions(TypedDict, total=False):
     """Keyword arguments of every call: :class:`penstock.query.options.QueryOptions`, the device.
 
     ``device`` names a device that the executors have, such as ``"cpu"`` or
-    ``"remote?address=unix:///run/penstock.sock"``; docs/spark.md says which one is the default.
-    ``device_options`` are arguments of the device's class. The CPU device gets ``threads=1``, since
-    Spark already runs a task per core. ``keys`` has a column or columns of each side, by alias:
-    lanes then own keys, of the conjunct over these columns.
+    ``"remote?address=unix:///run/penstock.sock"``; docs/spark/tables.md says which one is the
+    default. ``device_options`` are arguments of the device's class. The CPU device gets
+    ``threads=1``, since Spark already runs a task per core. ``keys`` has a column or columns of
+    each side, by alias: lanes then own keys, of the conjunct over these columns.
     """
 
     within: Within | None

@@ -64,7 +64,7 @@ def with_modules(work: Callable[..., Any]) -> Callable[..., Any]:
             raise ModuleNotFoundError(
                 f"the Python of this executor, {sys.executable}, has no module {error.name}, which "
                 "tasks of Penstock need: install Penstock there, or send it with the program in an "
-                "archive that `penstock spark pack` makes; see docs/spark-deploy.md",
+                "archive that `penstock spark pack` makes; see docs/spark/deploy.md",
                 name=error.name,
             ) from None
         return loaded(*args)

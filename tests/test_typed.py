@@ -95,7 +95,7 @@ def test_an_installed_penstock_says_that_it_is_typed(installed):
 
 def test_pyright_checks_a_program_against_it(installed, tmp_path):
     pytest.importorskip("pyright", reason="needs pip install 'penstock[dev]'")
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     shown = {line for page in pages for line in _SHOWN.findall(page.read_text(encoding="utf-8"))}
     assert len(shown) > 10
     # What documents import is meant for users: none of it may be private to a type checker.

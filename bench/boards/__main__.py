@@ -1,8 +1,8 @@
 """What fits on each board: ``python -m bench.boards [--again] [--check]``.
 
 Counts cells of a few kernels with Yosys (minutes, unless hardware is as it was when they were
-counted last), extends them to every board, and writes the tables of docs/resources.md. ``--check``
-writes nothing, and fails where the page says something else.
+counted last), extends them to every board, and writes the tables of docs/hardware/resources.md.
+``--check`` writes nothing, and fails where the page says something else.
 """
 
 from __future__ import annotations

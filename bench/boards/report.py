@@ -1,4 +1,4 @@
-"""The tables of docs/resources.md."""
+"""The tables of docs/hardware/resources.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.boards.sizes import JoinSizes, WindowSizes, errors
 from penstock.constraints.boards import BOARDS
 from penstock.hw.board.placement import clock_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "resources.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "hardware" / "resources.md"
 #: The page's lines between these two are written by the command.
 BEGIN = "<!-- python -m bench.boards writes what follows -->"
 END = "<!-- until here -->"

@@ -1,4 +1,4 @@
-"""The device contract: joins over prepared keys (docs/device-contract.md).
+"""The device contract: joins over prepared keys (docs/inside/device-contract.md).
 
 A range join: given stream tuples ``s[0..n)``, each with a range ``[start_i, end_i)`` into a window,
 starts and ends both non-decreasing in i: for every i and every j in its range with ``P(s_i, w_j)``,

@@ -1,4 +1,4 @@
-"""The operations of the device contract (docs/device-contract.md), by name."""
+"""The operations of the device contract (docs/inside/device-contract.md), by name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Hardware: cycles of the join pipeline and of the window kernel, and transfers to a board.
 
-Cycles are computed from the flits of the pipeline's head (docs/planning.md), and from the rounds of
-the window operator (docs/window-operator.md). The constants were fitted to the counted cycles of
-the Verilated kernels with memory that answers at once; ``tests/host/model`` compares them.
+Cycles are computed from the flits of the pipeline's head (docs/hardware/planning.md), and from the
+rounds of the window operator (docs/hardware/window-operator.md). The constants were fitted to the
+counted cycles of the Verilated kernels with memory that answers at once; ``tests/host/model``
+compares them.
 
 Two orders are in flight on a lane (:mod:`penstock.host.execute.lane`): one is transferred while the
 other is evaluated. Transfers are hidden if a batch's transfers end before the next batch is cut.

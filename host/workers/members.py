@@ -30,7 +30,7 @@ _MOST_SHOWN = 300
 class Workers(ABC):
     """Handle by which a worker knows its rank and exchanges bytes with all other workers.
 
-    To add an engine, derive a class and implement this one method; see docs/workers.md.
+    To add an engine, derive a class and implement this one method; see docs/streams/workers.md.
 
     Parameters
     ----------

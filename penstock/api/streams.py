@@ -149,20 +149,20 @@ def stream(
         Schemas of the batches; some may be a :func:`penstock.relation` instead.
     unique : mapping of alias to column or columns, optional
         Columns whose values no two rows of a source share. A group by them is complete with its
-        row; other groups need the event time among their keys, see docs/streams.md.
+        row; other groups need the event time among their keys, see docs/streams/streams.md.
     disorder : int, timedelta or mapping of source to either, optional
         How far out of order rows may be; later ones go to ``late()``. 0 by default: in order.
     device : str, Device or sequence of Device, optional
         "cpu" by default. All lanes of all devices share the work. A device given by name is closed
         with the stream.
     flow : Flow, optional
-        Latency target, memory, order, scheduling; see docs/streams.md.
+        Latency target, memory, order, scheduling; see docs/streams/streams.md.
     trace : bool
         Whether ``stream.trace`` records what each lane did when.
     workers : int or Workers, optional
-        Processes that group one stream together; see docs/workers.md. By default this one does, or
-        one process where there is a checkpoint. With :func:`penstock.workers.mpi` all ranks make
-        this call, push what they read, and poll the groups that they lead.
+        Processes that group one stream together; see docs/streams/workers.md. By default this
+        one does, or one process where there is a checkpoint. With :func:`penstock.workers.mpi` all
+        ranks make this call, push what they read, and poll the groups that they lead.
     checkpoint : path or Checkpoint, optional
         Folder of checkpoints, by which groups outlive processes. ``poll`` then gives the rows of
         one checkpoint, with its number, or None.

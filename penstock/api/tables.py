@@ -49,7 +49,7 @@ def sql(
     ----------
     query : str
         ``SELECT ... FROM a JOIN b ON ...``, or ``SELECT ... FROM a GROUP BY ...``, in Spark's SQL;
-        see docs/sql.md.
+        see docs/joins/sql.md.
     tables : mapping of name to table
         Arrow data, a path to a Parquet, CSV or Arrow file, or any object with
         ``__arrow_c_stream__``; some may be a :func:`penstock.relation`, which needs no window.
@@ -69,7 +69,7 @@ def sql(
         default UTC, and computed instants are given as timestamps without a zone.
     ansi : bool
         Whether what Spark's ANSI mode raises is a :class:`DataError`: a division by 0, and
-        arithmetic beyond Spark's types. By default these are NULL, and exact; see docs/sql.md.
+        arithmetic beyond Spark's types. By default these are NULL, and exact (docs/joins/sql.md).
     disorder : int, timedelta or mapping of alias to either, optional
         How far out of order rows may be; a row further behind is an error. By default tables may
         be in any order.
@@ -78,7 +78,7 @@ def sql(
         and what fails on one is tried on another. Groups of one table need none.
     operator : str, optional
         "range", the default, or "window" for the window-join operator: ROWS windows and band form;
-        see docs/window-operator.md.
+        see docs/hardware/window-operator.md.
     pruning : bool or Pruning, optional
         Whether the host leaves out pairs that cannot match, before the device sees
         them (range joins only), as it does by default. The result is the same.

@@ -455,8 +455,8 @@ class _Splitter:
             why = self._lowered(sides).refusal(left[0])
             self.why = QueryError(
                 f"{why}; Penstock itself tests the condition of a {kind} JOIN for each pair in "
-                "the window: write it with functions of docs/sql.md, give the function columns of "
-                "one side only, or take an inner JOIN, whose pairs are tested afterwards"
+                "the window: write it with functions of docs/joins/sql.md, give the function "
+                "columns of one side only, or take an inner JOIN, whose pairs are tested afterwards"
             )
             return None
         aliases = {side.alias for side in (sides[:1] if kind in ("SEMI", "ANTI") else sides)}

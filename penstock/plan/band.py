@@ -1,4 +1,4 @@
-"""Band form: a boolean function of tests ``lo <= key <= hi`` (docs/predicates.md).
+"""Band form: a boolean function of tests ``lo <= key <= hi`` (docs/inside/predicates.md).
 
 The key of a test comes from the window tuple, its bounds from the stream tuple, so that bounds can
 travel with each stream tuple and one piece of hardware serves every predicate of this form.

@@ -1,4 +1,4 @@
-"""Ranges of window positions per stream tuple (docs/device-contract.md).
+"""Ranges of window positions per stream tuple (docs/inside/device-contract.md).
 
 Exactness comes from these ranges: a pair is found once because of which side probes which run, and
 the time test needs no hardware.

@@ -87,7 +87,8 @@ class ClusterConfig:
             raise UsageError(f"workers must be at most {MOST_WORKERS}, not {self.workers}")
         if self.board is not None and self.board_python is None:
             raise UsageError(
-                "a virtual board needs the Python of an environment with PYNQ; see docs/boards.md"
+                "a virtual board needs the Python of an environment with PYNQ; "
+                "see docs/hardware/boards.md"
             )
 
 

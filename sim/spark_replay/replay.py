@@ -88,7 +88,7 @@ class ArrivalRate:
 
 
 class ReplaySource(spark_api.DataSource):
-    """The data source; docs/spark-sources.md has its options."""
+    """The data source; docs/spark/sources.md has its options."""
 
     @classmethod
     def name(cls) -> str:

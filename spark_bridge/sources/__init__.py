@@ -1,7 +1,7 @@
 """Data sources of Spark: files replayed as streams, and folders of batches.
 
 A package offers a data source by an entry point in the group ``penstock.spark_sources``. See
-docs/spark-sources.md.
+docs/spark/sources.md.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _RECORD, _FOLDED_RECORDS = OwnNames(rf"{NUMBER}\.json"), OwnNames(rf"{NUMBER}-{N
 
 
 class BatchesSource(spark_api.DataSource):
-    """The reader; docs/spark-sources.md has its option."""
+    """The reader; docs/spark/sources.md has its option."""
 
     @classmethod
     def name(cls) -> str:

@@ -39,7 +39,7 @@ class JoinWriter(DataStreamWriter):
         self._function: Sink | None = None
 
     def format(self, source: str) -> Self:
-        """``delta``, or a format of files that Spark can write; see docs/spark-streaming.md."""
+        """``delta``, or a format of files that Spark can write; see docs/spark/streams.md."""
         self._format = source
         return self
 

@@ -14,19 +14,19 @@ from tests.kit.page_run import check_imports, run_page
 ELSEWHERE = {
     ("docs/examples/*.md", "python"): "tests/examples/test_pages.py",
     ("docs/examples/*.md", "text"): "tests/examples/test_pages.py",
-    ("docs/first-join-*.md", "sh"): "tests/host/board/test_first_joins.py",
-    ("docs/spark-cluster.md", "sh"): "tests/spark_bridge/cluster/test_board.py",
-    ("docs/lookup.md", "ini"): "tests/host/lookup/nodes/test_docs.py",
-    ("docs/lookup.md", "yaml"): "tests/host/lookup/nodes/test_docs.py",
+    ("docs/hardware/first-join-*.md", "sh"): "tests/host/board/test_first_joins.py",
+    ("docs/spark/cluster.md", "sh"): "tests/spark_bridge/cluster/test_board.py",
+    ("docs/streams/lookup.md", "ini"): "tests/host/lookup/nodes/test_docs.py",
+    ("docs/streams/lookup.md", "yaml"): "tests/host/lookup/nodes/test_docs.py",
 }
 #: Pages that take longer than a few seconds.
 SLOW = {
-    "docs/hardware.md",
-    "docs/lookup.md",
-    "docs/planning.md",
-    "docs/server.md",
-    "docs/window-operator.md",
-    "docs/workers.md",
+    "docs/hardware/pipeline.md",
+    "docs/streams/lookup.md",
+    "docs/hardware/planning.md",
+    "docs/streams/server.md",
+    "docs/hardware/window-operator.md",
+    "docs/streams/workers.md",
 }
 
 BLOCKS = [block for page in pages() for block in blocks(page)]

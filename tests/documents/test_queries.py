@@ -16,7 +16,7 @@ from tests.penstock.kit.people import counted, every_table
 
 QUERIES = [block for page in pages() for block in blocks(page) if block.language == "sql"]
 
-_, _, RECIPES = text("docs/sql.md").partition("## Recipes")
+_, _, RECIPES = text("docs/joins/sql.md").partition("## Recipes")
 RECIPES, _, _ = RECIPES.partition("\n## ")
 NAMED = dict(re.findall(r"\*\*(.+?)\*\*.*?```sql\n(.*?)```", RECIPES, re.DOTALL))
 HAVERSINE = (
@@ -39,32 +39,32 @@ KNOWN = {
         },
         [(1, 7), (2, 7), (2, 8)],
     ),
-    "docs/sql.md ## Shape": (
+    "docs/joins/sql.md ## Shape": (
         {
             "trades": {"id": [1, 2], "t": [100, 100], "price": [50, 50], "size": [11, 10]},
             "quotes": {"id": [3, 4], "t": [0, 200], "price": [45, 54], "venue": [3, 2]},
         },
         [(1, 3, 5)],
     ),
-    "docs/sql.md ## One table": (
+    "docs/joins/sql.md ## One table": (
         {"ads": {"ad": [1, 1, 2, 1], "kind": [0, 0, 0, 0], "t": at(1, 9, 9, 10)}},
         [(1, at(0)[0].as_py(), 2)],
     ),
-    "docs/sql.md ### Sessions": (
+    "docs/joins/sql.md ### Sessions": (
         {
             "bids": {"id": [1, 2, 3], "seller": [7, 7, 8], "t": at(0, 40, 0)},
             "sellers": {"id": [7, 7], "t": at(9, 20)},
         },
         [(1, 7), (2, None), (3, None)],
     ),
-    "docs/sql.md ## Around a join": (
+    "docs/joins/sql.md ## Around a join": (
         {
             "impressions": {"site": ["a", "B"], "t": at(0, 601)},
             "clicks": {"site": ["A", "a", "b"], "usr": [5, 5, 6], "t": at(0, 900, 1502)},
         },
         [("a", at(0)[0].as_py(), 1), ("B", at(600)[0].as_py(), 0)],
     ),
-    "docs/sql.md ### Lists, structs and maps": (
+    "docs/joins/sql.md ### Lists, structs and maps": (
         {
             "a": {"id": [1, 2], "pos": [{"x": 3}, {"x": 4}], "t": [0, 0]},
             "b": {
@@ -75,7 +75,7 @@ KNOWN = {
         },
         [(1, {"x": 3}, 0, 3, "old", 2)],
     ),
-    "docs/lookup.md ## Beside other joins": (
+    "docs/streams/lookup.md ## Beside other joins": (
         {
             "rides": {"id": [1, 2], "x": [0, 900], "y": [0, 0], "zone": [3, 4], "t": at(0, 0)},
             "cabs": {"id": [7, 8], "x": [499, 900], "y": [0, 9], "t": at(120, 60)},
@@ -89,9 +89,9 @@ KNOWN = {
 RELATIONS = {"zones": "zone", "drivers": "cab"}
 #: Tests with the rows of further ones.
 ELSEWHERE = {
-    "docs/sql.md ## Recipes": "tests/documents/test_queries.py",
-    "docs/sql.md ## Aggregates": "tests/penstock/test_sql_aggregates.py",
-    "docs/lookup.md ### As of a version": "tests/penstock/test_as_of.py",
+    "docs/joins/sql.md ## Recipes": "tests/documents/test_queries.py",
+    "docs/joins/sql.md ## Aggregates": "tests/penstock/test_sql_aggregates.py",
+    "docs/streams/lookup.md ### As of a version": "tests/penstock/test_as_of.py",
 }
 
 

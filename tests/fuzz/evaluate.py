@@ -1,7 +1,7 @@
 """The plain Python evaluator: an expression as a function of a row of each side.
 
-It follows docs/sql.md: exact integers and decimals, three-valued logic, IEEE floats with NaN equal
-to NaN and above everything and -0.0 equal to 0.0. It shares nothing with Penstock.
+It follows docs/joins/sql.md: exact integers and decimals, three-valued logic, IEEE floats with NaN
+equal to NaN and above everything and -0.0 equal to 0.0. It shares nothing with Penstock.
 """
 
 from __future__ import annotations

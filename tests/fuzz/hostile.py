@@ -2,8 +2,8 @@
 
 Each word, name, number, text and sign of queries is replaced by text that tries to leave its
 quotes, to read a file, to make one, and to begin a second statement. The queries are those of
-``tests/sql`` and ``docs/sql.md``, a call of each function that the parser knows and the translation
-takes, and :data:`FORMS`.
+``tests/sql`` and ``docs/joins/sql.md``, a call of each function that the parser knows and the
+translation takes, and :data:`FORMS`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def queries() -> tuple[str, ...]:
     """Queries whose places are replaced."""
     files = sorted((ROOT / "tests/sql").glob("*.sql"))
     written = [re.sub(r"^--.*\n", "", file.read_text("utf-8"), flags=re.M) for file in files]
-    written += _SQL_BLOCK.findall((ROOT / "docs/sql.md").read_text("utf-8"))
+    written += _SQL_BLOCK.findall((ROOT / "docs/joins/sql.md").read_text("utf-8"))
     return (*FORMS, *_calls(), *written)
 
 

@@ -109,7 +109,7 @@ def spark() -> Iterator[Place]:
         return _widened(answer, case)
 
     def of_types(case: Case) -> pa.Table:
-        """The plain answer in the types that docs/spark.md promises."""
+        """The plain answer in the types that docs/spark/tables.md promises."""
         table = plain(case)
         return _widened(table.cast(output_schema(table.schema)), case)
 

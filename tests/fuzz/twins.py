@@ -34,7 +34,7 @@ DIGITS = 9
 #: Said of values that are computed before a join in one form, and behind it, or by DuckDB, in the
 #: other: in rows that join nothing, or that are counted only.
 _BESIDE = ("cast to a wider type", "not a finite number", "is beyond", "needs more than")
-#: Parts of messages that state a limit of docs/sql.md, by the twin that may meet it.
+#: Parts of messages that state a limit of docs/joins/sql.md, by the twin that may meet it.
 LIMITS = {
     "above": (*_BESIDE, "casts a value computed from both sides", "is read in the time zone"),
     "extra column": _BESIDE,
@@ -52,7 +52,7 @@ LIMITS = {
         *(*_BESIDE, "rounded half up", "Multiple time/session window", 'has the type "VOID"'),
         *("round does not take float32", "timestamp_seconds takes a whole"),
         "a whole number and a timestamp",
-        # Spark's functions of its own types: docs/spark.md, Types.
+        # Spark's functions of its own types: docs/spark/tables.md, Types.
         *('Cannot resolve "window(', 'Cannot resolve "date_add('),
         'The value NaN of the type "DOUBLE" cannot be cast',
     ),

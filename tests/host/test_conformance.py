@@ -1,4 +1,4 @@
-"""One test body for every device: the contract of docs/device-contract.md.
+"""One test body for every device: the contract of docs/inside/device-contract.md.
 
 The oracle is brute force in NumPy (band programs) or pair by pair in plain Python (general ones).
 Joins are run as they stand, and as what pruning leaves of them. A device that refuses a program is

@@ -207,7 +207,7 @@ EQUAL = {
     ("Select", "hint"): "a hint changes no rows",
     ("Select", "with_"): "it has no query in it",
     ("ArraySort", "nulls_first"): "the function's name says so",
-    ("Bracket", "safe"): "NULL out of range, as docs/sql.md says",
+    ("Bracket", "safe"): "NULL out of range, as docs/joins/sql.md says",
     ("Bracket", "offset"): "the parser notes where element_at begins",
     ("Identifier", "quoted"): "all names are quoted there",
     ("TsOrDsAdd", "unit"): "the parser makes it of days only",

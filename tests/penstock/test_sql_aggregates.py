@@ -292,7 +292,11 @@ def test_what_cannot_be_grouped_is_an_error(select: str, group: str, message: st
 
 
 def test_the_example_of_the_documentation(device) -> None:
-    text = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8").partition("## Aggregates")[2]
+    text = (
+        (ROOT / "docs" / "joins" / "sql.md")
+        .read_text(encoding="utf-8")
+        .partition("## Aggregates")[2]
+    )
     query = text.partition("```sql\n")[2].partition("```")[0]
     rides = pa.table({"id": [1, 2], "t": [10, 50], "x": [0, 9]})
     cabs = pa.table({"cab": [7, 8, 9], "t": [12, 9, 51], "x": [2, -1, 9], "fare": [4.0, 5.0, 6.0]})

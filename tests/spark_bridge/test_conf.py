@@ -57,7 +57,7 @@ def test_settings_are_read(spark):
     ("name", "text", "message"),
     [
         ("batch__lane", "3", "there is no setting spark.penstock.batch.lane; did you mean"),
-        ("colour", "3", "docs/spark.md lists them"),
+        ("colour", "3", "docs/spark/tables.md lists them"),
         ("batch__lanes", "-1", "is '-1', and must be a whole number, 0 or more"),
         ("batch__lanes", "many", "must be a whole number"),
         ("device__fallback", "gpu", "must be one of none, cpu"),
@@ -82,7 +82,7 @@ def table():
 
 
 def test_the_docs_list_the_settings():
-    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "spark" / "tables.md").read_text(encoding="utf-8")
     assert table() in text
 
 

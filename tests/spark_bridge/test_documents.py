@@ -8,9 +8,14 @@ from tests.documents.test_pages import RUN, needs_spark
 from tests.kit.page_run import run_page
 
 #: Pages that take longer than a few seconds.
-SLOW = {"docs/routing.md", "docs/spark.md", "docs/spark-sources.md", "docs/spark-workers.md"}
+SLOW = {
+    "docs/spark/routing.md",
+    "docs/spark/tables.md",
+    "docs/spark/sources.md",
+    "docs/spark/workers.md",
+}
 #: What pages say that they print.
-SHOWN = {"docs/spark.md": "|  1|      7|\n|  2|      9|\n"}
+SHOWN = {"docs/spark/tables.md": "|  1|      7|\n|  2|      9|\n"}
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_a_python_without_penstock_is_told_where_to_get_it(tmp_path):
     command = [sys.executable, "-c", LACKING, str(travels)]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     assert f"this executor, {sys.executable}, has no module penstock" in said
-    assert "`penstock spark pack` makes; see docs/spark-deploy.md" in said
+    assert "`penstock spark pack` makes; see docs/spark/deploy.md" in said
 
 
 def test_every_task_can_say_so():

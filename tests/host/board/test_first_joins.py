@@ -13,7 +13,10 @@ import pytest
 
 from tests.kit.documents import marked, text
 
-PAGES = {"docs/first-join-pynq-z2.md": "3.1.2", "docs/first-join-u280.md": "3.0.1"}
+PAGES = {
+    "docs/hardware/first-join-pynq-z2.md": "3.1.2",
+    "docs/hardware/first-join-u280.md": "3.0.1",
+}
 MARKS = {"run", "server", "set-up", "vendor"}
 _TIMEOUT_S = 500
 

@@ -1,7 +1,7 @@
 """A channel's real state machines and simulated memory as a model: every interleaving, every delay.
 
 A state holds copies of both machines, the memory between them, and what their processes have done.
-The invariants are those of docs/channel.md.
+The invariants are those of docs/inside/channel.md.
 """
 
 from __future__ import annotations

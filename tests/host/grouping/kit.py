@@ -1,7 +1,8 @@
 """Random queries over one table, and their groups by DuckDB.
 
-Written from docs/sql.md alone. The oracle gets the same text, but for three words of the dialect:
-windows and truncations of times are arithmetic on integers there, and ``min_by`` an ordered first.
+Written from docs/joins/sql.md alone. The oracle gets the same text, but for three words of the
+dialect: windows and truncations of times are arithmetic on integers there, and ``min_by`` an
+ordered first.
 """
 
 from __future__ import annotations

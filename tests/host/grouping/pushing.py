@@ -14,7 +14,7 @@ from tests.host.grouping.kit import Case, as_integers
 
 @dataclass
 class Feed:
-    """One feed, as docs/streams.md has it.
+    """One feed, as docs/streams/streams.md has it.
 
     Parameters
     ----------

@@ -58,7 +58,9 @@ class Overlay:
 
 
 def test_the_docs_name_the_boards() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "boards.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "hardware" / "boards.md").read_text(
+        encoding="utf-8"
+    )
     (line,) = re.findall(r"^Boards: (.*)$", page, re.MULTILINE)
     assert set(re.findall(r"`([a-z0-9-]+)`", line.partition("`--")[0])) == set(VIRTUAL)
 

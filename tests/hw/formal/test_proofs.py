@@ -111,8 +111,10 @@ def test_all_mutations_fit(proof):
 
 
 def test_the_document_lists_the_proofs():
-    path = Path(__file__).parents[3] / "docs" / "proofs.md"
-    assert path.read_text() == document(), "run `python -m tests.hw.formal > docs/proofs.md`"
+    path = Path(__file__).parents[3] / "docs" / "hardware" / "proofs.md"
+    assert path.read_text() == document(), (
+        "run `python -m tests.hw.formal > docs/hardware/proofs.md`"
+    )
 
 
 @pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)

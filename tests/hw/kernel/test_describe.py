@@ -10,7 +10,7 @@ from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.join.kernel.describe import describe, table
 
 CONFIG = KernelConfig.fit(JoinConfig(units=64, tests=6, key_bits=24))
-DOCUMENT = Path(__file__).parents[3] / "docs" / "hardware.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "hardware" / "pipeline.md"
 
 OFFSETS = {
     "CTRL": 0x00,

@@ -21,7 +21,7 @@ from tests.spark_bridge.kit.apps import ROOT
 
 pytestmark = pytest.mark.slow
 
-PAGE = "docs/spark-cluster.md"
+PAGE = "docs/spark/cluster.md"
 MARKS = {"run", "cluster", "set-up"}
 
 

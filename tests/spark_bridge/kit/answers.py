@@ -1,4 +1,4 @@
-"""Queries over real data whose exact results are known; see PENSTOCK_DATA in docs/spark.md."""
+"""Queries over real data with known exact results; see PENSTOCK_DATA in docs/spark/tables.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Queries over real streams, micro-batch by micro-batch, whose exact results are known.
 
-PENSTOCK_DATA names their folder; see docs/spark.md.
+PENSTOCK_DATA names their folder; see docs/spark/tables.md.
 """
 
 from __future__ import annotations

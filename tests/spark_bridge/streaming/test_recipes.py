@@ -1,4 +1,4 @@
-"""Recipes of docs/spark-streaming.md for ``foreachBatch``: run as they stand there."""
+"""Recipes of docs/spark/streams.md for ``foreachBatch``: run as they stand there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.spark_bridge import stream
 from tests.spark_bridge.kit.delta_app import TEXT
 from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written
 
-PAGE = Path(__file__).parents[3] / "docs" / "spark-streaming.md"
+PAGE = Path(__file__).parents[3] / "docs" / "spark" / "streams.md"
 
 
 def into_iceberg(rows, batch):

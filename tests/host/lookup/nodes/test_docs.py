@@ -1,4 +1,4 @@
-"""The unit and the manifest of docs/lookup.md, and the commands within them."""
+"""The unit and the manifest of docs/streams/lookup.md, and the commands within them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from penstock.cli.serve import app
 from penstock.host.lookup.nodes.ring import Node
 
-PAGE = Path("docs/lookup.md").read_text(encoding="utf-8")
+PAGE = Path("docs/streams/lookup.md").read_text(encoding="utf-8")
 
 
 def block(language: str) -> str:

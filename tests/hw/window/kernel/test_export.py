@@ -17,7 +17,7 @@ from penstock.hw.window.kernel.export import export_window_kernel, window_kernel
 from tests.hw.kit import needs_verilator, needs_yosys, verilator_accepts, yosys_accepts
 
 GOLDEN = Path(__file__).parent / "export.json"
-DOCUMENT = Path(__file__).parents[4] / "docs" / "window-operator.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "hardware" / "window-operator.md"
 
 SMALL = WindowConfig(depth=16, banks=2, tests=1, key_bits=8)
 BUILDS = {
