@@ -160,6 +160,26 @@ class WorkerReport:
 
 
 @dataclass(frozen=True)
+class ClockReport:
+    """The event times of a join's sources, in one unit.
+
+    Parameters
+    ----------
+    watermarks : mapping of alias to int
+        Times below which no row of a source comes; sources that have none yet, or have ended, are
+        left out.
+    unit : str
+        Unit of the times: "us"; "" for plain integers.
+    reach : int, optional
+        Greatest difference of the times of rows that meet; None without one.
+    """
+
+    watermarks: Mapping[str, int]
+    unit: str
+    reach: int | None
+
+
+@dataclass(frozen=True)
 class Report:
     """A running query.
 
@@ -189,6 +209,10 @@ class Report:
         Of a query over one source.
     workers : tuple of WorkerReport
         Of a query on workers.
+    clock : ClockReport, optional
+        Of a join of streams over a time window.
+    memory_limit : int, optional
+        Bytes that the parts of ``memory_bytes`` may take together.
     """
 
     arrived: Mapping[str, int]
@@ -206,6 +230,8 @@ class Report:
     routing: RoutingReport | None = None
     groups: GroupsReport | None = None
     workers: tuple[WorkerReport, ...] = ()
+    clock: ClockReport | None = None
+    memory_limit: int | None = None
 
 
 #: Upper bounds of the buckets, in seconds: 10 us to 1,000 s, each 10 % above the one before.

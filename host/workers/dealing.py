@@ -142,4 +142,5 @@ class DealingStream(SerialStream[Rows]):
             intake.late,
             intake.lag(),
             self.latency.quantiles(),
+            self.budget.limit,
         )

@@ -18,6 +18,7 @@ def report_of(
     late: Mapping[str, int],
     watermark_lag: Mapping[str, int] | None = None,
     latency_s: Mapping[float, float] | None = None,
+    memory_limit: int | None = None,
 ) -> Report:
     """Make the report of a query whose rows a driver's workers compute.
 
@@ -46,6 +47,7 @@ def report_of(
         lanes=(),
         groups=None if is_join else groups,
         workers=_worker_reports(driver),
+        memory_limit=memory_limit,
     )
 
 

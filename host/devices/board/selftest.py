@@ -21,7 +21,7 @@ _MEMORY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Finding:
+class StepOutcome:
     """One step of the test."""
 
     step: str
@@ -29,7 +29,7 @@ class Finding:
     text: str
 
 
-def selftest(device: BoardDevice) -> Iterator[Finding]:
+def selftest(device: BoardDevice) -> Iterator[StepOutcome]:
     """Test each board of a device with each of its packages.
 
     A package with a built-in predicate is tested for registers and memory only, since the correct
@@ -47,11 +47,11 @@ def selftest(device: BoardDevice) -> Iterator[Finding]:
                 yield _step(f"{package.overlay}: cycles", kind.cycles, device, package)
 
 
-def _step(step: str, act: Callable[..., str], *arguments: Any) -> Finding:
+def _step(step: str, act: Callable[..., str], *arguments: Any) -> StepOutcome:
     try:
-        return Finding(step, True, act(*arguments))
+        return StepOutcome(step, True, act(*arguments))
     except PenstockError as error:
-        return Finding(step, False, str(error))
+        return StepOutcome(step, False, str(error))
 
 
 def _registers(device: BoardDevice, link: BoardLink, package: Package) -> str:

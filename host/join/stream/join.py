@@ -155,6 +155,7 @@ class JoinStream(SerialStream[pa.Table]):
         return self._session.wait_for(condition, timeout_s)
 
     def _report(self) -> Report:
+        window = None if self.query.sessions else self.query.window
         return Report(
             arrived=dict(self._intake.arrived),
             late=dict(self._intake.late),
@@ -167,6 +168,8 @@ class JoinStream(SerialStream[pa.Table]):
             watermark_lag=self._intake.lag(),
             latency_s=self.latency.quantiles(),
             lanes=self._session.executor.lane_reports(),
+            clock=self._intake.clock(window) if isinstance(window, TimeWindow) else None,
+            memory_limit=self.budget.limit,
         )
 
     def failures(self) -> dict[str, int]:

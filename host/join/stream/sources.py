@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from penstock.errors import UsageError
 from penstock.plan.query import Side
-from penstock.plan.window import FOREVER, NEVER
+from penstock.plan.window import FOREVER, NEVER, TimeWindow
 
+from ...metrics.report import ClockReport
 from ...windows.feeds import HOLD, ONLY, Feeds
 from ...windows.probe import Watermarks
 from ...windows.source import Moment, Span, StreamSource, check_names, sides_named
@@ -283,6 +284,14 @@ class Sources(ABC):
             for side, largest in self._largest.items()
             if NEVER < watermarks[side] < FOREVER
         }
+
+    def clock(self, window: TimeWindow) -> ClockReport:
+        """Report the watermarks of a join over a time window."""
+        known = {s: w for s, w in Sources.watermarks(self).items() if NEVER < w < FOREVER}
+        bounds = (window.before, window.after)
+        reach = max((abs(one) for one in bounds if one is not None), default=0)
+        by_alias = {self.sources[side].side.alias: time for side, time in known.items()}
+        return ClockReport(by_alias, window.unit, None if None in bounds else reach)
 
     def next_idle(self, now: float) -> list[float]:
         """Return when the next feed of each side becomes idle, unless it sends before."""

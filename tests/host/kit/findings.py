@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.host.devices.board.device import BoardDevice
-from penstock.host.devices.board.selftest import Finding, selftest
+from penstock.host.devices.board.selftest import StepOutcome, selftest
 from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.sim.virtual_board.deploy import virtual_package
@@ -22,7 +22,7 @@ def at(server: Server) -> str:
     return f"127.0.0.1:{server.port}"
 
 
-def failed(findings: Iterable[Finding]) -> list[str]:
+def failed(findings: Iterable[StepOutcome]) -> list[str]:
     """The steps that failed."""
     return [f"{finding.step}: {finding.text}" for finding in findings if not finding.passed]
 
