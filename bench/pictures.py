@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, OURS, THEIRS, OTHER = "#1b2a41", "#2a7f9e", "#e07a2f", "#7d4e9e"
+#: What a paper says, in every picture.
+PAPER = "0.6"
 
 _STYLE = {
     "font.size": 10,

@@ -33,6 +33,46 @@ def orders_vehicles() -> dict[str, pa.Table]:
     return tables
 
 
+def nearest() -> dict[str, pa.Table]:
+    """Those orders and vehicles, and 40 taxi stands, where orders come from."""
+    tables = orders_vehicles()
+    at = np.random.default_rng(5).choice(tables["orders"].num_rows, 40, replace=False)
+    places = tables["orders"].select(["x_m", "y_m"]).take(pa.array(at))
+    return tables | {"stands": places.append_column("stand", pa.array(np.arange(40, dtype="i4")))}
+
+
+def intervals() -> dict[str, pa.Table]:
+    """200,000 reads of 150 bases, most of them near genes, and 20,000 genes on 22 chromosomes."""
+    rng = np.random.default_rng(3)
+    genes, reads = 20_000, 200_000
+    chrom = np.sort(rng.integers(1, 23, genes)).astype(np.int32)
+    ends = 250_000_000 - 9_000_000 * chrom.astype(np.int64)
+    # Genes lie in clusters, and their lengths are far apart.
+    start = (rng.beta(0.7, 1.1, genes) * ends).astype(np.int64)
+    length = np.clip(np.exp(rng.normal(9.8, 1.5, genes)), 300, 1_200_000).astype(np.int64)
+    of = rng.choice(genes, reads, p=length / length.sum())
+    on = start[of] + (rng.uniform(-0.3, 1.3, reads) * length[of]).astype(np.int64)
+    begin = np.clip(on, 0, None)
+    return {
+        "reads": pa.table(
+            {
+                "id": pa.array(np.arange(reads, dtype=np.int32)),
+                "chrom": pa.array(chrom[of]),
+                "start": pa.array(begin),
+                "stop": pa.array(begin + 150),
+            }
+        ),
+        "genes": pa.table(
+            {
+                "gene": pa.array(np.arange(genes, dtype=np.int32)),
+                "chrom": pa.array(chrom),
+                "start": pa.array(start),
+                "stop": pa.array(start + length),
+            }
+        ),
+    }
+
+
 def aircraft() -> dict[str, pa.Table]:
     """Half an hour of aircraft around an airport, each telling its place once a second.
 

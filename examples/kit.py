@@ -12,9 +12,6 @@ import generated
 import pyarrow.parquet as pq
 import real
 
-from penstock.sim.local_spark.local_session import local_session
-from penstock.spark_bridge import register
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import SparkSession
@@ -53,6 +50,10 @@ def streams(name: str) -> dict[str, str]:
 
 def session(name: str) -> SparkSession:
     """Spark on two cores of this machine, with Penstock's table function and data sources."""
+    # Examples without Spark run where it is not installed.
+    from penstock.sim.local_spark.local_session import local_session
+    from penstock.spark_bridge import register
+
     spark = local_session(f"penstock example: {name}", cores=2)
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.channel import networks, ours, paper
 from bench.channel.curves import LABELS, SIZES
-from bench.pictures import INK, OTHER, OURS, THEIRS, save
+from bench.pictures import OURS, PAPER, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,9 +45,9 @@ def _rates(curves: Curves) -> Figure:
         axes.plot(sizes, rates, **_STYLES[label], label=f"Penstock, {label}")
     full = [size / _KIB for size in SIZES if size >= paper.FULL_FROM_BYTES]
     slash = f"Slash, 2 nodes: {paper.SLASH_GBS} (paper)"
-    axes.plot(full, [paper.SLASH_GBS] * len(full), color=THEIRS, label=slash)
-    axes.axhline(paper.LINK_GBS, color=INK, ls=":", label=f"its link: {paper.LINK_GBS}")
-    axes.axhline(paper.UPPAR_GBS, color=OTHER, ls="--", label=f"UpPar: {paper.UPPAR_GBS} at most")
+    axes.plot(full, [paper.SLASH_GBS] * len(full), color=PAPER, label=slash)
+    axes.axhline(paper.LINK_GBS, color=PAPER, ls=":", label=f"its link: {paper.LINK_GBS}")
+    axes.axhline(paper.UPPAR_GBS, color=PAPER, ls="--", label=f"UpPar: {paper.UPPAR_GBS} at most")
     axes.set_ylim(bottom=0)
     return _with_legend(figure, axes)
 
@@ -61,7 +61,7 @@ def _latencies(curves: Curves) -> Figure:
         axes.plot(sizes, delays, **_STYLES[label], label=f"Penstock, {label}")
     sizes = [size / _KIB for size in paper.LATENCY_BELOW_S]
     below = [seconds * _MICRO for seconds in paper.LATENCY_BELOW_S.values()]
-    axes.plot(sizes, below, "v", color=THEIRS, label="Slash is below (paper)")
+    axes.plot(sizes, below, "v", color=PAPER, label="Slash is below (paper)")
     axes.set_yscale("log")
     return _with_legend(figure, axes)
 
@@ -75,7 +75,7 @@ def _credits(curves: Curves) -> Figure:
         credits: paper.SLASH_GBS * (1 - loss) for credits, loss in paper.LOSS_BY_CREDITS.items()
     }
     label = f"Slash: {paper.SLASH_GBS} at 8, others at least (paper)"
-    axes.plot(list(slash), list(slash.values()), "^", color=THEIRS, label=label)
+    axes.plot(list(slash), list(slash.values()), "^", color=PAPER, label=label)
     axes.set_ylim(bottom=0)
     return _with_legend(figure, axes)
 

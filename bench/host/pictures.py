@@ -12,11 +12,16 @@ import numpy as np
 from bench.host.open_loop import QUANTILES
 from bench.host.report import BELOW_LOAD, TARGETS, Report, highest_bounded
 from bench.host.runs import CPU, name_of
-from bench.pictures import INK, OTHER, OURS, THEIRS, save
+from bench.pictures import INK, OTHER, OURS, PAPER, THEIRS, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+#: Figure 7a: evaluations per second of 1,024 units, and of BiStream on 512 cores.
+_PAPER_RATES = {"FJoin, 1,024 units (paper)": 1e11, "BiStream, 512 cores (paper)": 6e9}
+#: Figure 9: seconds in which more than 99 % of FJoin's results left, for a target of 200 ms.
+_PAPER_LATENCY_S = (0.2, 0.4)
 
 _COLOURS = (OURS, THEIRS, OTHER, INK, "#5c946e", "#b23a48", "#8d99ae", "#c9a227")
 
@@ -46,6 +51,8 @@ def _over_time(made: tuple[Figure, Sequence[Axes]], report: Report) -> Figure:
         at = np.arange(len(seconds)) + 1
         evaluations.plot(at, [s.evaluations for s in seconds], color=colour, label=name_of(units))
         tuples.plot(at, [s.tuples for s in seconds], color=colour)
+    for (label, rate), ls in zip(_PAPER_RATES.items(), ("-", "--"), strict=True):
+        evaluations.axhline(rate, color=PAPER, ls=ls, label=label)
     for axes, what in ((evaluations, "evaluations per second"), (tuples, "tuples per second")):
         axes.set_yscale("log")
         axes.set_xlabel(f"seconds (windows of {report.scale.window_s:g} s)")
@@ -105,6 +112,9 @@ def _latency(made: tuple[Figure, Sequence[Axes]], report: Report) -> Figure:
         load.plot(list(found), [one.latencies.at(0.99) * 1e3 for one in found.values()], "o-",
                   ms=3, color=colour)  # fmt: skip
     target = report.run(CPU, 1.0).target_s * 1e3
+    least, most = (1e3 * seconds for seconds in _PAPER_LATENCY_S)
+    label = "99 % of FJoin's, target 200 ms (paper)"
+    spread.axvspan(least, most, color=PAPER, alpha=0.3, lw=0, label=label)
     spread.set_xlabel("latency in ms")
     spread.set_ylabel("share of the results")
     spread.set_title(f"Target {target:.0f} ms, load {BELOW_LOAD:.0%}")

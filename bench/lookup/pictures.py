@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.lookup.scale import MB
-from bench.pictures import INK, OTHER, OURS, THEIRS, save
+from bench.pictures import INK, OTHER, OURS, PAPER, THEIRS, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +62,10 @@ def _memory(made: tuple[Figure, Axes], report: Report) -> Figure:
         title="Figure 6. Paper: with a cache 2 times MESHJOIN or more;\n"
         "D-CACHEJOIN 10 % above CACHEJOIN at 100 MB",
     )
+    mesh = report.by_memory["meshjoin"]
+    sizes = [times * report.scale.memory_bytes / MB for times in mesh]
+    least = [2 * rate / 1e3 for rate in mesh.values()]
+    axes.plot(sizes, least, color=PAPER, ls="--", label="2 times MESHJOIN (paper, at least)")
     axes.legend(frameon=False)
     return figure
 
@@ -75,6 +79,9 @@ def _shares(made: tuple[Figure, Axes], report: Report) -> Figure:
         ylabel="1,000 rows per CPU second",
         title="Figure 7, memory fixed. Paper: 10 times MESHJOIN at 10 %,\nabove 2 at low shares",
     )
+    mesh = report.by_share["meshjoin"]
+    tenth = min(mesh, key=lambda share: abs(share - 0.1))
+    axes.plot([100 * tenth], [10 * mesh[tenth] / 1e3], "s", color=PAPER, label="10 times MESHJOIN (paper)")
     axes.legend(frameon=False)
     return figure
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench.pictures import INK, OTHER, OURS, THEIRS, save
+from bench.pictures import INK, OTHER, OURS, PAPER, THEIRS, save
 from bench.window.area import banked_build
 from bench.window.formulas import (
     PAPER_CLOCK_HZ,
@@ -60,10 +60,10 @@ def _input(made: tuple[Figure, Axes], report: Report) -> Figure:
     axes.plot(
         rows,
         [input_rate(PAPER_CLOCK_HZ, n) for n in rows],
-        color=THEIRS,
+        color=PAPER,
         lw=5,
-        alpha=0.35,
-        label="formula (1): f / (ROWS + 2)",
+        alpha=0.6,
+        label="paper, formula (1): f / (ROWS + 2)",
     )
     for banks in builds:
         points = report.input_points(banks)
@@ -92,10 +92,10 @@ def _output(made: tuple[Figure, Axes], report: Report) -> Figure:
     axes.plot(
         share * 100,
         [output_rate(PAPER_CLOCK_HZ, m) / 1e6 for m in share],
-        color=THEIRS,
+        color=PAPER,
         lw=5,
-        alpha=0.35,
-        label="formula (3): 2 · M · f",
+        alpha=0.6,
+        label="paper, formula (3): 2 · M · f",
     )
     for outputs, marker, fill, colour in ((2, "o", OURS, OURS), (1, "s", "none", OTHER)):
         points = [(run.selectivity, found) for run, found in report.output_points(outputs)]
@@ -136,8 +136,8 @@ def _admitted(made: tuple[Figure, Sequence[Axes]], report: Report) -> Figure:
         for share in (0.5, 1.0):
             printed = output_cycles_as_printed(rows, share, outputs)
             rates = [processing_rate(t * (rows + 2), printed) for t in lines]
-            label = "M 50 and 100 %,\n(5) as printed" if share == 1 else None
-            axes.plot(lines, rates, "--", lw=1.2, color=THEIRS, label=label)
+            label = "M 50 and 100 %, paper,\n(5) as printed" if share == 1 else None
+            axes.plot(lines, rates, "--", lw=1.2, color=PAPER, label=label)
         same = 0.5 if outputs == 1 else 1.0
         axes.annotate(
             f"M 0 to {same:.0%}",

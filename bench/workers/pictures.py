@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.pictures import INK, OTHER, OURS, save
+from bench.pictures import PAPER as GREY
 from bench.workers.cost import PAPER, Cost
 from bench.workers.model import PAPER_LINK, fitted
 from bench.workers.scaling import NANO, Curve, Found, Point
@@ -18,8 +19,6 @@ from bench.workers.scaling import NANO, Curve, Found, Point
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: What the paper measured.
-_GREY = "0.6"
 #: Nodes of figures 9a to 9e.
 NODES = (2, 4, 8, 16)
 #: Figure 9a: 2e9 rows/s by 16 nodes, near-linear, and twelve times UpPar.
@@ -71,7 +70,7 @@ def _figure(name: str, letter: str, curves: dict[str, Curve]) -> Figure:
     if letter == "a":
         for rate, ls, who in ((PAPER_YSB, "-", "Slash"), (PAPER_YSB_UPPAR, "--", "UpPar")):
             line = [n * rate / 1e6 for n in NODES]
-            rates.plot(NODES, line, color=_GREY, ls=ls, label=f"{who} (paper)")
+            rates.plot(NODES, line, color=GREY, ls=ls, label=f"{who} (paper)")
     rates.set(xticks=NODES, xlabel="nodes", ylabel="M rows/s")
     rates.set_ylim(bottom=0)
     for axes in (costs, rates):
@@ -92,10 +91,8 @@ def _link(points: Mapping[str, Point]) -> Figure:
         label = f"{'Penstock' if who == 'ours' else who}, projected"
         axes.plot(_THREADS, sent, color=color, ls=":", marker=marker, label=label)
     link = PAPER_LINK / 1e9
-    axes.axhline(link, color=_GREY, lw=1, label="the link, full with 2 threads of Slash (paper)")
-    axes.plot(
-        [10], [PAPER_UPPAR_LINK * link], color=_GREY, marker="s", ls="", label="UpPar (paper)"
-    )
+    axes.axhline(link, color=GREY, lw=1, label="the link, full with 2 threads of Slash (paper)")
+    axes.plot([10], [PAPER_UPPAR_LINK * link], color=GREY, marker="s", ls="", label="UpPar (paper)")
     axes.set(xticks=_THREADS, xlabel="threads of a node", ylabel="GB/s out of a node, of two")
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize="small")
@@ -116,7 +113,7 @@ def _skewed(skewed: Mapping[str, Mapping[float, Mapping[str, Point]]]) -> Figure
         paper = "rises" if name == "YSB" else "is constant"
         axes.set(title=name, xticks=skews, xlabel="Zipf exponent", ylabel="M rows per CPU second")
         axes.set_ylim(bottom=0)
-        axes.text(0.02, 0.02, f"paper: Slash {paper}, UpPar falls", color=_GREY,
+        axes.text(0.02, 0.02, f"paper: Slash {paper}, UpPar falls", color=GREY,
                   transform=axes.transAxes, fontsize="small")  # fmt: skip
         axes.legend(frameon=False, fontsize="small")
     figure.suptitle("Figure 10d: skewed keys, two workers")
@@ -137,7 +134,7 @@ def _costs(costs: Sequence[Cost]) -> Figure:
         axes.axhline(1, color=INK, lw=1, label="one thread by hand")
         if own.name in PAPER:
             label = "Slash over LightSaber (paper)"
-            axes.plot([16], [PAPER[own.name]], color=_GREY, marker="s", ls="", label=label)
+            axes.plot([16], [PAPER[own.name]], color=GREY, marker="s", ls="", label=label)
         axes.set(title=own.name, xscale="log", xticks=_COST_NODES, xticklabels=_COST_NODES)
         axes.set_ylim(bottom=0)
         axes.minorticks_off()
