@@ -27,7 +27,7 @@ run: setup ## Run the demo
 	$(BIN)/penstock demo $(ARGS)
 
 .PHONY: examples
-examples: setup ## Run the examples and write their pages into docs/examples
+examples: setup ## Run the examples and write their pages into docs/gallery
 	$(BIN)/python examples/pages.py $(ARGS)
 
 # Where the shell forbids to keep bytecode, each of the many interpreters that tests start would

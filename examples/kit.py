@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +18,8 @@ import real
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[1]
 
 #: Colours: ink, one side, the other side, what joins.
 INK, LEFT, RIGHT, FOUND = "#1b2a41", "#2a7f9e", "#e0a22f", "#b03a48"
@@ -82,6 +87,20 @@ def canvas(width: float, height: float, **panels: Any) -> tuple[Figure, list]:
 
     figure, axes = plt.subplots(figsize=(width, height), squeeze=False, **panels)
     return figure, list(axes.flat)
+
+
+def shell(command: str) -> str:
+    """Run a command of this Python's environment, with what it draws and keeps; what it prints."""
+    program, *words = shlex.split(command)
+    beside = Path(sys.executable).parent / program
+    done = subprocess.run([beside, *words], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    return done.stdout
+
+
+def show(name: str, folder: str) -> None:
+    """Take a picture that a command has drawn in a folder of the checkout."""
+    out().mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / folder / f"{name}.png", out() / f"{name}.png")
 
 
 def save(figure: Figure, name: str) -> None:

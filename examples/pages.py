@@ -1,8 +1,9 @@
 """Run the examples and write their pages: ``python examples/pages.py [NAME ...]``.
 
 An example is a script in cells (``# %%``), as editors and Jupytext know them. A page has its text,
-its code, what each cell printed, and its picture; streams are generated ones. Some are notebooks,
-too, with the same cells. ``--check`` compares pages with those in docs/examples and writes nothing.
+its code, what each cell printed, and its pictures; streams are generated ones. Some are notebooks,
+too, with the same cells. ``--check`` compares pages with those in docs/gallery and writes nothing.
+Pages of measurements are only written if they are named: they take minutes, and differ each time.
 """
 
 from __future__ import annotations
@@ -18,14 +19,21 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs" / "examples"
-NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "bids", "lightning")
+DOCS = ROOT / "docs" / "gallery"
+NAMES = (
+    "orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "intervals", "nearest", "bids",
+    "lightning",
+)  # fmt: skip
+#: Pages of measurements.
+MEASURED: tuple[str, ...] = ()
 #: Those of which there are no recorded streams.
-GENERATED = ("calls", "bids", "lightning")
+GENERATED = ("calls", "intervals", "nearest", "bids", "lightning")
 #: Those that are notebooks, too.
 NOTEBOOKS = ("lightning",)
 
 _CELL = re.compile(r"^# %%(?P<kind>.*)\n", re.M)
+#: Where a cell saves a picture.
+_PICTURE = re.compile(r'^\s*(?:save\(figure, |show\()"(?P<name>\w+)"', re.M)
 #: Remarks for lint, which say nothing to a reader.
 _REMARK = re.compile(r"  # (noqa|pyright).*")
 
@@ -57,8 +65,9 @@ def page(name: str, printed: list[str]) -> str:
         if output.strip():
             lines = "\n".join(line.rstrip() for line in output.rstrip().split("\n"))
             parts.append(f"```text\n{lines}\n```")
-        if f'save(figure, "{name}")' in body:
-            parts.append(f"![What the example draws]({name}.png)")
+        parts += [f"![What the example draws]({one}.png)" for one in _PICTURE.findall(body)]
+    if name in MEASURED:
+        return "\n\n".join([*parts, f"*`make examples ARGS={name}` writes the page.*"]) + "\n"
     recorded = "; with `PENSTOCK_DATA` naming a folder of recorded ones, they are those"
     book = f", as does [the notebook](../../examples/{name}.ipynb)" if name in NOTEBOOKS else ""
     parts.append(
@@ -66,6 +75,11 @@ def page(name: str, printed: list[str]) -> str:
         f"generated{'' if name in GENERATED else recorded}. `make examples` writes the page.*"
     )
     return "\n\n".join(parts) + "\n"
+
+
+def pictures(name: str) -> list[str]:
+    """Names of an example's pictures, in the order of its page."""
+    return [one for is_text, body in cells(name) if not is_text for one in _PICTURE.findall(body)]
 
 
 def notebook(name: str) -> str:
@@ -113,7 +127,8 @@ def main() -> int:
                 status = 1
             continue
         path.write_text(text, encoding="utf-8")
-        shutil.copy(given.out / f"{name}.png", DOCS / f"{name}.png")
+        for picture in pictures(name):
+            shutil.copy(given.out / f"{picture}.png", DOCS / f"{picture}.png")
         if name in NOTEBOOKS:
             (ROOT / "examples" / f"{name}.ipynb").write_text(notebook(name), encoding="utf-8")
         print(f"wrote {path}")

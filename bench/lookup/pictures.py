@@ -81,7 +81,9 @@ def _shares(made: tuple[Figure, Axes], report: Report) -> Figure:
     )
     mesh = report.by_share["meshjoin"]
     tenth = min(mesh, key=lambda share: abs(share - 0.1))
-    axes.plot([100 * tenth], [10 * mesh[tenth] / 1e3], "s", color=PAPER, label="10 times MESHJOIN (paper)")
+    axes.plot(
+        [100 * tenth], [10 * mesh[tenth] / 1e3], "s", color=PAPER, label="10 times MESHJOIN (paper)"
+    )
     axes.legend(frameon=False)
     return figure
 

@@ -12,8 +12,8 @@ from tests.kit.page_run import check_imports, run_page
 
 #: Tests that run pages, or blocks of a language, with set-ups of their own.
 ELSEWHERE = {
-    ("docs/examples/*.md", "python"): "tests/examples/test_pages.py",
-    ("docs/examples/*.md", "text"): "tests/examples/test_pages.py",
+    ("docs/gallery/*.md", "python"): "tests/examples/test_pages.py",
+    ("docs/gallery/*.md", "text"): "tests/examples/test_pages.py",
     ("docs/hardware/first-join-*.md", "sh"): "tests/host/board/test_first_joins.py",
     ("docs/spark/cluster.md", "sh"): "tests/spark_bridge/cluster/test_board.py",
     ("docs/streams/lookup.md", "ini"): "tests/host/lookup/nodes/test_docs.py",

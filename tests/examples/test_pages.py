@@ -14,8 +14,7 @@ import pytest
 from tests.spark_bridge.kit.apps import light_java
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs" / "examples"
-NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "bids", "lightning")
+DOCS = ROOT / "docs" / "gallery"
 
 #: For Spark to start and an example to run; on an idle machine it is less than one.
 _TIMEOUT_S = 580
@@ -31,6 +30,7 @@ def module(name: str, path: Path) -> ModuleType:
 
 
 PAGES = module("pages", ROOT / "examples" / "pages.py")
+NAMES = PAGES.NAMES
 
 
 def ran(*args: str, out: Path) -> str:
@@ -50,7 +50,7 @@ def ran(*args: str, out: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *PAGES.MEASURED])
 def test_a_page_has_its_examples_text_and_code(name):
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     blocks = [block.split("\n```")[0] for block in text.split("```python\n")[1:]]
@@ -64,12 +64,14 @@ def test_a_page_has_its_examples_text_and_code(name):
     for is_text, body in PAGES.cells(name):
         if is_text:
             assert body in text
-    picture = DOCS / f"{name}.png"
-    assert f"]({picture.name})" in text
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert picture.stat().st_size < 300_000
-    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    assert f"](examples/{name}.md)" in index
+    assert PAGES.pictures(name)
+    for picture in PAGES.pictures(name):
+        assert f"]({picture}.png)" in text
+        drawn = (DOCS / f"{picture}.png").read_bytes()
+        assert drawn.startswith(b"\x89PNG")
+        assert len(drawn) < 300_000
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    assert f"]({name}.md)" in index
 
 
 def test_generated_streams_are_the_same_each_time():
