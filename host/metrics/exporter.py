@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,6 +23,8 @@ from .report import GroupsReport, LookupReport, Report, RoutingReport, WorkerRep
 
 _log = logging.getLogger("penstock.metrics")
 
+#: Begin of the names of all metrics.
+PREFIX = "penstock_"
 #: Seconds in which the sender of a request must say the next part of it.
 _PATIENCE_S = 10.0
 #: Requests at a time: Prometheus and a few people.
@@ -62,6 +64,18 @@ def families(all_series: Iterable[Series]) -> Iterable[Metric]:
         for labels, value in series.values.items():
             by_name[series.name].add_metric(labels, value)
     return by_name.values()
+
+
+def values_by_query(metrics: Iterable[Metric]) -> dict[str, dict[str, dict[str, float]]]:
+    """Numbers of Penstock's metrics, by query, metric without prefix, and label; "" for none."""
+    by_query: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for sample in (sample for metric in metrics for sample in metric.samples):
+        if sample.name.startswith(PREFIX):
+            labels = dict(sample.labels)
+            query = labels.pop("query", "")
+            label = " ".join(labels.values())
+            by_query[query][sample.name.removeprefix(PREFIX)][label] = sample.value
+    return by_query
 
 
 #: A function that gives the current report: of one join, or of several by name.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import urllib.error
 import urllib.request
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,6 +12,8 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+
+from penstock.host.metrics.exporter import values_by_query
 
 from ..errors import FileError, UsageError
 from .options import application, argument, option
@@ -66,14 +67,7 @@ def read(url: str) -> Joins:
         raise FileError(
             f"no metrics at {url} ({cause}); a join serves them after stream.serve_metrics(port)"
         ) from cause
-    joins: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for family in families:
-        for sample in family.samples:
-            if sample.name.startswith("penstock_"):
-                labels = dict(sample.labels)
-                join = labels.pop("query", "")
-                label = next(iter(labels.values()), "")
-                joins[join][sample.name.removeprefix("penstock_")][label] = sample.value
+    joins = values_by_query(families)
     if not any("evaluations_total" in values for values in joins.values()):
         raise FileError(f"what answers at {url} is no join of Penstock, or none has begun")
     return joins

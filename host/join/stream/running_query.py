@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -19,6 +20,7 @@ from ...windows.source import Moment, Span
 
 if TYPE_CHECKING:
     from ...metrics.exporter import MetricsServer
+    from ...page.page import Page
 
 #: A table; with a checkpoint rows under its number, or None.
 Rows = TypeVar("Rows")
@@ -39,6 +41,8 @@ class RunningQuery(ABC, Generic[Rows]):
     """
 
     trace: Trace
+    #: Whether the query is closed.
+    _closed = False
 
     @property
     @abstractmethod
@@ -198,6 +202,52 @@ class RunningQuery(ABC, Generic[Rows]):
         from ...metrics.exporter import serve_metrics
 
         return serve_metrics(self.report, arguments.whole("port", port, most=65_535))
+
+    def page(
+        self,
+        port: int = 0,
+        *,
+        address: str = "127.0.0.1",
+        token: str | None = None,
+        name: str | None = None,
+    ) -> Page:
+        """Show the query on a page for browsers, until it is closed; needs the extra ``page``.
+
+        Parameters
+        ----------
+        port : int
+            0 takes the page that this process has, with further joins on it, or a free port.
+        address : str
+            Where to listen: this machine's loopback, or any other with a token.
+        token : str, optional
+            At least 16 characters that browsers must show, as ``?token=``.
+        name : str, optional
+            Of the query on the page; by default the aliases of its sources.
+
+        Returns
+        -------
+        Page
+            Its ``url`` is for a browser; it ends with the query, or by ``close()``.
+
+        Raises
+        ------
+        UsageError
+            The port is taken, or the address needs a token.
+        MissingToolError
+            Bokeh is not installed.
+        """
+        from ...page.page import show_reports
+
+        query = weakref.proxy(self)  # the page keeps no query alive
+        return show_reports(
+            lambda: query.report(),
+            arguments.whole("port", port, most=65_535),
+            arguments.text("address", address),
+            arguments.optional(arguments.text)("token", token),
+            name=arguments.optional(arguments.text)("name", name),
+            trace=self.trace,
+            ended=lambda: query._closed,
+        )
 
     @property
     def stats(self) -> Stats:
