@@ -30,6 +30,12 @@ run: setup ## Run the demo
 examples: setup ## Run the examples and write their pages into docs/gallery
 	$(BIN)/python examples/pages.py $(ARGS)
 
+.PHONY: docs
+docs: setup ## Build the site of README, docs and docstrings: build/site/index.html
+	scripts/site/fetch.sh '$(VENV)'
+	$(BIN)/python scripts/types_tree.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
+
 # Where the shell forbids to keep bytecode, each of the many interpreters that tests start would
 # compile all of Penstock again, and each worker all tests.
 test test-full: export PYTHONDONTWRITEBYTECODE :=

@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=${1:?usage: scripts/setup.sh FOLDER}
-extras=spark,delta,rtl,pnr,objects,postgresql,rdma,mpi,demo,page,dev
+extras=spark,delta,rtl,pnr,objects,postgresql,rdma,mpi,demo,page,docs,dev
 
 fail() {
   printf 'setup: %s\n' "$@" >&2
@@ -79,7 +79,6 @@ apt_install() {
 missing=()
 command -v iverilog >/dev/null || missing+=(iverilog)
 command -v tclsh >/dev/null || missing+=(tcl)
-command -v chromedriver >/dev/null || missing+=(chromium chromium-driver)
 { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } >/dev/null 2>&1 || missing+=(postgresql)
 if [ "${#missing[@]}" -gt 0 ]; then
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then

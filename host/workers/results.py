@@ -18,7 +18,7 @@ from .output_order import in_order
 class Polled(NamedTuple):
     """Output rows of one checkpoint.
 
-    Parameters
+    Attributes
     ----------
     number : int
         Of the checkpoint that covers them. A sink that has rows of this number already replaces
@@ -33,7 +33,7 @@ class Polled(NamedTuple):
 class PolledPart(NamedTuple):
     """Output rows of one checkpoint, computed by one rank.
 
-    Parameters
+    Attributes
     ----------
     number : int
         Of the checkpoint that covers them.
