@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,10 @@ __all__ = [
     "udf",
     "workers",
 ]
+
+
+# What is logged is for programs that ask for it, and for `penstock --verbose`.
+logging.getLogger("penstock").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:

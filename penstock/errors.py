@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from .words import many
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -180,7 +182,7 @@ def warn_untaken(rows: pa.Table | None, *raised: object) -> None:
     """Warn of rows that the end of a ``with`` block drops, unless an error ends it."""
     if not any(raised) and rows is not None and rows.num_rows:
         warnings.warn(
-            f"{rows.num_rows} rows of a stream were not taken: the end of its with block closed "
+            f"{many(rows.num_rows, 'row')} of a stream not taken: the end of its with block closed "
             "it, and drops what close() returns; end the block with rest = stream.close()",
             UntakenRowsWarning,
             stacklevel=3,

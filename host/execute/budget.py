@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from penstock.errors import OverloadError
 
 from .bells import Bells
+
+_log = logging.getLogger("penstock.stream")
 
 #: The part that counts output rows, and the share of the limit that is kept for them: the number of
 #: results of the rows taken in is not known in advance.
@@ -104,8 +107,12 @@ class Budget:
         OverloadError
             There was no room within ``timeout_s`` seconds.
         """
+        if self.fits(count):
+            return
         began = time.monotonic()
+        _log.info("push waits for room for %s bytes in a budget of %s", count, self.limit)
         if self.bells.wait_for(lambda: self.fits(count), timeout_s, LOOK_S):
+            _log.info("push has waited %.3g s for room", time.monotonic() - began)
             return
         parts = ", ".join(f"{part} {size:,}" for part, size in self.parts().items())
         raise OverloadError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from .order import Order
 from .room import Room
 from .running import POLICIES, Running
 from .trace import Trace
+
+_log = logging.getLogger("penstock.lanes")
 
 #: Evaluations beyond which no device's task is small.
 HERE_EVALUATIONS = 1 << 22
@@ -191,9 +194,15 @@ class Executor:
             self._receiver.fail(error)
 
     def _failed(self, lane: int, order: Order, error: Exception, hung: bool) -> None:
+        name, how = self.dispatcher.names[lane], "did not end in time" if hung else "failed"
+        _log.info("a task on lane %s %s, and is run again if a lane is left: %s", name, how, error)
         with self.lock:
+            before = self.dispatcher.parked
             self._do(self.dispatcher.failed(lane, order, error, hung=hung))
             self._receiver.moved()
+            parked = set(self.dispatcher.parked) - set(before)
+        if parked:
+            _log.info("lane %s is parked: it gets no more tasks", name)
 
 
 def lane_names(devices: Sequence[Device]) -> list[str]:

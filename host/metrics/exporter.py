@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from penstock.errors import UsageError
 
-from .report import GroupsReport, LookupReport, Report, RoutingReport, WorkerReport
+from .report import GroupsReport, LookupReport, Report, RoutingReport, WorkerReport, lag_s
 
 _log = logging.getLogger("penstock.metrics")
 
@@ -136,6 +136,13 @@ def _series(report: Report) -> Iterator[Series]:
             False,
         ),
         (
+            "watermark_lag_seconds",
+            "The same, where the window has a unit.",
+            "source",
+            {name: lag_s(lag, report.unit) for name, lag in report.watermark_lag.items()},
+            False,
+        ),
+        (
             "latency_seconds",
             "From the arrival of a pair's later tuple until it can be polled; in Spark, of a "
             "micro-batch.",
@@ -144,7 +151,7 @@ def _series(report: Report) -> Iterator[Series]:
             False,
         ),
     ):
-        by_label = {(str(key),): value for key, value in values.items()}
+        by_label = {(str(key),): value for key, value in values.items() if value is not None}
         yield Series(f"penstock_{name}", text, by_label, (label,), total)
     for name, text, attribute, total in (
         ("queue", "Orders that wait for a lane or run on it.", "queued", False),
@@ -177,6 +184,7 @@ def _workers_series(workers: Sequence[WorkerReport]) -> Iterator[Series]:
             "clock_lag",
             False,
         ),
+        ("clock_lag_seconds", "The same, where the window has a unit.", "clock_lag_s", False),
         ("checkpoint", "Number of its last part of a checkpoint.", "checkpoint", False),
         ("checkpoint_age_seconds", "Since the last checkpoint.", "checkpoint_age_s", False),
     ):

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from penstock.types import UNIT_NS
+
 
 @dataclass(frozen=True)
 class LaneReport:
@@ -142,6 +144,8 @@ class WorkerReport:
         Times that it had changes to send and no credit.
     clock_lag : int
         How far the last worker's promise is behind its own, in the unit of the window.
+    clock_lag_s : float or None
+        The same in seconds; None where times are plain integers.
     checkpoint : int
         Number of its last part, 0 if there is none.
     checkpoint_age_s : float or None
@@ -157,6 +161,7 @@ class WorkerReport:
     clock_lag: int
     checkpoint: int
     checkpoint_age_s: float | None
+    clock_lag_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -198,6 +203,9 @@ class Report:
     watermark_lag : mapping of alias to int
         How far a source's watermark lies behind its largest event time, in the unit of the window;
         sources without a time are left out.
+    unit : str
+        Unit of ``watermark_lag``: "s", "ms", "us", "ns" or "D" (days); "" where times are plain
+        integers, or there are none.
     latency_s : mapping of float to float
         Quantiles of the latency in seconds.
     lanes : tuple of LaneReport
@@ -232,6 +240,7 @@ class Report:
     workers: tuple[WorkerReport, ...] = ()
     clock: ClockReport | None = None
     memory_limit: int | None = None
+    unit: str = ""
 
 
 #: Upper bounds of the buckets, in seconds: 10 us to 1,000 s, each 10 % above the one before.
@@ -239,6 +248,11 @@ BOUNDS = 1e-5 * 1.1 ** np.arange(194)
 _QUANTILES = (0.5, 0.95, 0.99)
 #: Arrivals to remember; a pair with an older later tuple counts as unknown.
 _MOST_ARRIVALS = 1 << 16
+
+
+def lag_s(lag: int, unit: str) -> float | None:
+    """Convert a lag in a unit of the window to seconds; None where times are plain integers."""
+    return lag * UNIT_NS[unit] / 1e9 if unit else None
 
 
 class Latency:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from penstock.words import many
+
 from .cells import Grid
 from .zones import POSITION, ZoneOrder
 
@@ -101,7 +103,7 @@ class Costed:
         """
         texts, tuples = [], sum(self.used.values())
         for kind, number in self.used.most_common():
-            texts.append(f"{kind} for {number:,} rows")
+            texts.append(f"{kind} for {many(number, 'row')}")
         used = self.chosen if self.chosen and self.chosen.kind in self.used else None
         if self.chosen and not used and not self.turned_down:
             texts.append(f"{self.chosen.kind} not sorted: no faster with that than all pairs")

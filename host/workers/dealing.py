@@ -143,4 +143,5 @@ class DealingStream(SerialStream[Rows]):
             intake.lag(),
             self.latency.quantiles(),
             self.budget.limit,
+            intake.unit,
         )

@@ -6,6 +6,7 @@ and clocks, in the stream's thread.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from .job import Job
 from .local.crew import Crew, StartError
 from .points import reached
 from .protocol.parent import Parent
+
+_log = logging.getLogger("penstock.workers")
 
 #: Most messages that wait for one worker while others are dealt rows: then it holds back all.
 _MOST_QUEUED = 64
@@ -220,6 +223,7 @@ class Driver(StreamDriver):
                 self.parent.recover(rank)
             except LostError as lost:
                 raise LostError(f"{how}; {lost}") from None
+            _log.info("%s; all workers start again from the last record", how)
             if self._losses_in_a_row > _MOST_LOSSES:
                 raise ProcessError(
                     f"{how}, as {_MOST_LOSSES} others before, without a record in between; look "

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from ..metrics import Report
-from ..metrics.report import GroupsReport, WorkerReport
+from ..metrics.report import GroupsReport, WorkerReport, lag_s
 from .driving import StreamDriver
 
 
@@ -19,6 +19,7 @@ def report_of(
     watermark_lag: Mapping[str, int] | None = None,
     latency_s: Mapping[float, float] | None = None,
     memory_limit: int | None = None,
+    unit: str = "",
 ) -> Report:
     """Make the report of a query whose rows a driver's workers compute.
 
@@ -46,12 +47,13 @@ def report_of(
         latency_s=latency_s or {},
         lanes=(),
         groups=None if is_join else groups,
-        workers=_worker_reports(driver),
+        workers=_worker_reports(driver, unit),
         memory_limit=memory_limit,
+        unit=unit,
     )
 
 
-def _worker_reports(driver: StreamDriver) -> tuple[WorkerReport, ...]:
+def _worker_reports(driver: StreamDriver, unit: str) -> tuple[WorkerReport, ...]:
     """Report each worker whose status this process gets."""
     age = time.monotonic() - driver.committed_at if driver.parent.saves else None
     return tuple(
@@ -63,6 +65,7 @@ def _worker_reports(driver: StreamDriver) -> tuple[WorkerReport, ...]:
             entries=round(counts.get("entries", 0)),
             credit_waits=round(counts.get("credit_waits", 0)),
             clock_lag=round(counts.get("lag", 0)),
+            clock_lag_s=lag_s(round(counts.get("lag", 0)), unit),
             checkpoint=round(counts.get("checkpoint", 0)),
             checkpoint_age_s=age,
         )

@@ -14,10 +14,11 @@ from penstock.host.devices.board.package import Package
 from penstock.host.rows.files import write_text
 
 from ..errors import MissingToolError, UsageError, installing
+from ..words import count
 from . import inputs, pipeline_options
 from .options import Commands, group, grouped, option
 from .stopping import stops
-from .terminal import count, results, say, table
+from .terminal import results, say, table
 
 app = Commands("Run a virtual board, make packages, test a board.")
 

@@ -21,8 +21,9 @@ from penstock.spark_bridge.java import ensure_java
 
 from ..errors import DataError, MissingToolError, installing
 from ..query import JoinQuery, compile_query
+from ..words import count
 from .options import application, option
-from .terminal import NUMBERS, count, errors, note, results, table
+from .terminal import NUMBERS, errors, note, results, table
 
 if TYPE_CHECKING:
     from penstock.sim.amaranth_device import Cycle

@@ -53,9 +53,10 @@ from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from ..query.ansi import beyond_spark
 from ..query.options import QueryOptions
 from ..uses import EXPLAIN, Entrance
+from ..words import count, many
 from . import inputs
 from .options import Written, application
-from .terminal import count, facts, heading, line, say
+from .terminal import facts, heading, line, say
 
 Analyze = Annotated[
     bool,
@@ -126,8 +127,8 @@ def _size(table: pa.Table | RelationTable) -> str:
     if isinstance(table, RelationTable):
         with closing(table.open()) as stored:
             version = stored.version(table.version)
-            return f"version {version.number}, {count(version.rows)} rows"
-    return f"{count(table.num_rows)} rows"
+            return f"version {version.number}, {many(version.rows, 'row')}"
+    return many(table.num_rows, "row")
 
 
 #: Exponents of Zipf distributions for which the share of keys in memory is shown.
@@ -159,7 +160,7 @@ def _explain_lookup(
         order = ", ".join(stored.cluster or stored.key)
         how = "clustered by" if stored.cluster else "by the hash of"
         size = version.bytes / 1e6
-        line("version", f"{version.number}, {count(version.rows)} rows")
+        line("version", f"{version.number}, {many(version.rows, 'row')}")
         line("pages", f"{count(len(version.index))}, {size:.1f} MB, {how} {order}")
         options = relation.options(memory_bytes, ordered=False, pruning=None)
         width = row_bytes(columns_of(table_query.tables[plan.outer.table]))
@@ -190,7 +191,7 @@ def _show_query(query: Grouped, counts: Mapping[str, str], schema: pa.Schema, *m
 
 def _explain_groups(query: GroupQuery, table: pa.Table) -> None:
     """Print how one table is grouped."""
-    counts = {query.source.side: f", {count(table.num_rows)} rows"}
+    counts = {query.source.side: f", {many(table.num_rows, 'row')}"}
     _show_query(query, counts, grouped_table(query, table).schema)
     heading("devices")
     line("none", "this process folds the rows as they come")
@@ -203,7 +204,7 @@ def _explain_join(
     with open_device("cpu") as device:
         join = TableJoin(query, tables, device, band=band)
         counts = {
-            side: f", {count(base.num_rows)} rows, {count(len(join.tables.sides[side]))} kept"
+            side: f", {many(base.num_rows, 'row')}, {count(len(join.tables.sides[side]))} kept"
             for side, base in join.tables.base.items()
         }
         pairs = "pairs", f"{count(join.pairs_in_window)} in the window"

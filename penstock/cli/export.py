@@ -5,9 +5,10 @@ from __future__ import annotations
 from penstock.constraints.boards import BOARDS, ToolFlow
 from penstock.constraints.boards import board as find_board
 
+from ..words import count
 from . import pipeline_options
 from .options import application, option
-from .terminal import NUMBERS, count, results, say, table
+from .terminal import NUMBERS, results, say, table
 
 #: What to do with the files.
 _NEXT = {

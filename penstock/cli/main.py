@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys
@@ -10,14 +11,16 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from ..errors import PenstockError, memory_explained
+from .examples import CommandGroup
 
 #: What a shell reports for a program ended by Ctrl-C.
 _INTERRUPTED = 130
 #: Seconds after which an interrupt that was lost in a callback comes again.
 _AGAIN_S = 0.01
+
+_VERBOSE = "--verbose"
 
 #: Modules of the commands, and the first lines of their help: `penstock --help` loads none.
 COMMANDS = {
@@ -39,8 +42,16 @@ COMMANDS = {
 }
 
 
-class _Commands(TyperGroup):
+class _Commands(CommandGroup):
     """Lists commands by the first lines of their help, and loads the one that is called."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # People also write it behind the command that they call again.
+        words = args[: args.index("--")] if "--" in args else args
+        if _VERBOSE in words:
+            behind = args[len(words) :]
+            args = [_VERBOSE, *(word for word in words if word != _VERBOSE), *behind]
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, _, words = super().resolve_command(ctx, args)
@@ -76,8 +87,34 @@ def _options(
             "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            _VERBOSE,
+            help="Log stalls, retries and lost workers; of every command, also behind it.",
+        ),
+    ] = False,
 ) -> None:
-    pass
+    _log(logging.INFO if verbose else logging.WARNING)
+
+
+class _Handler(logging.Handler):
+    """Prints records where messages of commands go, beside a progress bar if there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from .terminal import errors
+
+        errors.print(self.format(record), markup=False, highlight=False)
+
+
+def _log(level: int) -> None:
+    """Print what Penstock logs from this level on."""
+    handler = _Handler(level)
+    if level < logging.WARNING:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    logger = logging.getLogger("penstock")
+    logger.handlers[:] = [handler]
+    logger.setLevel(level)
 
 
 def run() -> None:

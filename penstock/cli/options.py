@@ -16,6 +16,7 @@ from penstock.host.store.location import Location, local_path, matched
 
 from ..errors import UsageError
 from ..uses import UnusedError
+from .examples import Command, CommandGroup
 
 T = TypeVar("T")
 
@@ -162,7 +163,7 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
 def application(command: Callable[..., Any]) -> typer.Typer:
     """Make an application of one command, which may take groups of options."""
     app = typer.Typer(add_completion=False)
-    app.command()(grouped(command))
+    app.command(cls=Command)(grouped(command))
     return app
 
 
@@ -170,11 +171,11 @@ class Commands(typer.Typer):
     """An application of several commands, which may take groups of options."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(help=text, no_args_is_help=True, add_completion=False)
+        super().__init__(cls=CommandGroup, help=text, no_args_is_help=True, add_completion=False)
 
     def grouped(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Make a function the command of this name."""
-        return lambda command: self.command(name)(grouped(command))
+        return lambda command: self.command(name, cls=Command)(grouped(command))
 
 
 def _flattened(parameters: Iterable[Parameter]) -> Iterator[Parameter]:

@@ -20,9 +20,10 @@ from ..errors import MissingToolError, PenstockError, UsageError, installing
 from ..plan.forms import JoinForm, join_form
 from ..plan.group_query import GroupQuery
 from ..program import BandProgram, Mode, Program
+from ..query.join_window import NoWindowError
+from ..words import many
 from . import inputs
 from .options import group, option
-from .terminal import many
 
 if TYPE_CHECKING:
     from penstock.hw.join.config import JoinConfig
@@ -66,7 +67,14 @@ class BuildQuery:
         """Give the programs of the query, one per direction, without repetition."""
         tables = self.csv.tables(self.table or [])
         table_query = TableQuery.classify(self.sql or "", tables, self.options.chosen())
-        query = table_query.whole
+        try:
+            query = table_query.whole
+        except NoWindowError:
+            raise UsageError(
+                "a pipeline joins over a window, and this join has none: name the time column of "
+                "both tables (--time ALIAS=COLUMN for each), and give a window: a time bound in "
+                "ON, --within 60s or --rows 1000"
+            ) from None
         if isinstance(query, GroupQuery):
             raise UsageError(
                 "a pipeline is of a join, and the query is over one table; name a second one, or "

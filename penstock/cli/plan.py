@@ -13,11 +13,12 @@ from penstock.host.model.load import Load, Model, latency
 from penstock.host.model.pipeline_cycles import MOST_UNITS, PipelineModel, TransferLink
 
 from ..errors import UsageError
+from ..words import count
 from . import values
 from .options import application, group, option
 from .picture import check, cores_against_rate, units_against_rate
 from .plan_lookup import LookupLoadArguments, plan_lookup, show_lookup
-from .terminal import count, errors, results, say_json, table
+from .terminal import errors, results, say_json, table
 
 #: Placeholder rate of a load with an unknown rate.
 _ANY_RATE = 1.0

@@ -14,9 +14,10 @@ from penstock.host.lookup.tuner import StreamLoad, shape_of, tuned
 from penstock.host.relation import Version, open_folder
 
 from ..errors import UsageError
+from ..words import count, many, per_second
 from . import values
 from .options import group, option
-from .terminal import NUMBERS, count, results, say, table
+from .terminal import NUMBERS, results, say, table
 
 
 @group
@@ -115,7 +116,7 @@ def _memories(version: Version) -> Iterator[int]:
 def show_lookup(report: dict[str, Any]) -> None:
     """Print a plan of a join with a relation."""
     say(
-        f"{report['relation']}, version {report['version']}: {count(report['rows'])} rows, "
+        f"{report['relation']}, version {report['version']}: {many(report['rows'], 'row')}, "
         f"{report['bytes'] / 1e6:.1f} MB; {report['memory_bytes'] / 1e6:.1f} MB of memory, keys by "
         f"Zipf {report['zipf']:g}"
     )
@@ -130,9 +131,9 @@ def show_lookup(report: dict[str, Any]) -> None:
         return
     auto = report["algorithms"]["auto"]["rate"]
     if auto >= rate:
-        say(f"{count(round(rate))} rows/s are sustained, at {rate / auto:.0%} of what auto can")
+        say(f"{per_second(rate, 'rows')} are sustained, at {rate / auto:.0%} of what auto can")
     else:
-        say(f"{count(round(rate))} rows/s are more than auto sustains with this memory")
+        say(f"{per_second(rate, 'rows')} are more than auto sustains with this memory")
     needed = report["memory_needed_bytes"]
     say(
         "no memory is enough on this machine: several lanes are needed"

@@ -25,9 +25,10 @@ from penstock.host.relation.folder.reading import file_store
 from penstock.host.wire.address import Address, read_token
 
 from ..errors import FileError, UsageError
+from ..words import count, many
 from . import values
 from .options import Commands, argument, group, option
-from .terminal import count, errors, many, results, say, say_json, table
+from .terminal import errors, results, say, say_json, table
 
 app = Commands("Build, change and check tables that streams are joined with.")
 

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 
 import pyarrow as pa
+from rich.text import Text
 
 from penstock.host.execute.stats import Stats
 from penstock.host.execute.trace import Trace
@@ -27,8 +28,9 @@ from penstock.host.workers.table_groups import WorkerTable
 
 from ..api.table_query import Answer, LookedUpTable, PartsTable
 from ..errors import UsageError
+from ..words import count, many, per_second
 from .options import group, option
-from .terminal import count, note, results, table
+from .terminal import note, results, stacked, table, width_of
 
 
 @group
@@ -96,7 +98,7 @@ def conclude(summary: Summary, first: pa.Table, output: OutputArguments, trace: 
     if output.out is None:
         show(first, summary.rows)
     where = "" if output.out is None else f" -> {output.out}"
-    note(f"{count(summary.rows)} {summary.noun}{where}{summary.work}")
+    note(f"{many(summary.rows, summary.noun)}{where}{summary.work}")
     if summary.cycles:
         note(summary.cycles)
     if output.stats is not None:
@@ -121,14 +123,17 @@ def show(rows: pa.Table, total: int) -> None:
         for place, field in enumerate(rows.schema)
         if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
     }
-    shown = table(*rows.schema.names, right=numbers)
-    for row in range(rows.num_rows):
-        values = (_plain(column[row]) for column in rows.columns)
-        shown.add_row(*("NULL" if value is None else str(value) for value in values))
+    lines = [
+        [Text("NULL" if one is None else str(one)) for one in map(_plain, values)]
+        for values in zip(*rows.columns, strict=True)
+    ]
+    shown = table(*rows.schema.names, rows=lines, right=numbers)
+    if width_of(shown) > results.width:
+        shown = stacked(rows.schema.names, lines)
     results.print(shown)
     if total > rows.num_rows:
         results.print(
-            f"... {count(total - rows.num_rows)} more rows; write all with --out FILE",
+            f"... {many(total - rows.num_rows, 'more row')}; write all with --out FILE",
             style="dim",
             highlight=False,
         )
@@ -159,7 +164,7 @@ class Summary:
     ----------
     rows : int
     noun : str
-        Word for the rows: "rows" or "groups".
+        Word for one of the rows: "row" or "group".
     work : str
         The rest of the sentence that begins with the rows.
     cycles : str
@@ -179,11 +184,11 @@ def summary(answer: Answer, seconds: float) -> Summary:
     if isinstance(answer, TableJoin):
         return _of_join(answer.stats, is_operator=isinstance(answer, OperatorJoin))
     if isinstance(answer, NearestJoin):
-        return Summary(answer.rows, "rows", f" in {seconds:.3f} s, the nearest of each row")
+        return Summary(answer.rows, "row", f" in {seconds:.3f} s, the nearest of each row")
     if isinstance(answer, LookedUpTable):
         return _of_lookup(answer.join, seconds)
     if isinstance(answer, PartsTable):
-        return Summary(answer.table.num_rows, "rows", f" in {seconds:.3f} s, run in parts")
+        return Summary(answer.table.num_rows, "row", f" in {seconds:.3f} s, run in parts")
     return _of_groups(answer, seconds)
 
 
@@ -192,9 +197,9 @@ def _of_join(stats: Stats, *, is_operator: bool) -> Summary:
     share = stats.pairs_pruned / max(stats.pairs_pruned + stats.pairs_evaluated, 1)
     pruned = f" ({share:.0%} pruned)" if share >= 0.005 else ""
     work = (
-        f"; {count(stats.pairs_in_window)} pairs in the window, "
+        f"; {many(stats.pairs_in_window, 'pair')} in the window, "
         f"{count(stats.pairs_evaluated)} evaluated{pruned} in {stats.seconds:.3f} s on "
-        f"{stats.device}{', window operator' if is_operator else ''} ({rate / 1e9:.3g} G/s)"
+        f"{stats.device}{', window operator' if is_operator else ''} ({per_second(rate, 'pairs')})"
     )
     note = ""
     if "cycles" in stats.counters:
@@ -203,17 +208,17 @@ def _of_join(stats: Stats, *, is_operator: bool) -> Summary:
         per_cycle = tuples / max(cycles, 1)
         note = f"{count(cycles)} cycles, {count(tuples)} {noun} ({per_cycle:.3g} per cycle)"
     counts = {"operator": "window" if is_operator else "range", **stats.as_dict()}
-    return Summary(stats.rows, "rows", work, note, counts)
+    return Summary(stats.rows, "row", work, note, counts)
 
 
 def _of_groups(groups: GroupedTable | WorkerTable, seconds: float) -> Summary:
     """Summarise groups, or a join by workers."""
     rate = groups.rows_in / seconds if seconds else 0.0
     is_join = isinstance(groups, WorkerTable) and len(groups.arrived) > 1
-    noun, none = ("rows", "meet nothing") if is_join else ("groups", "are in none")
-    work = f" of {count(groups.rows_in)} rows in {seconds:.3f} s ({rate / 1e6:.3g} M/s)"
+    noun, none = ("row", "meeting nothing") if is_join else ("group", "in none")
+    work = f" of {many(groups.rows_in, 'row')} in {seconds:.3f} s ({per_second(rate, 'rows')})"
     if groups.timeless:
-        work += f"; {count(groups.timeless)} rows without an event time {none}"
+        work += f"; {many(groups.timeless, 'row')} without an event time {none}"
     counts = {
         "rows": groups.rows_out,
         "rows_in": groups.rows_in,
@@ -233,8 +238,8 @@ def _of_lookup(join: RelationJoin, seconds: float) -> Summary:
     work = (
         f"; {count(join.rows_in)} of {join.plan.outer.alias} looked up in version "
         f"{join.version.number} of {join.relation.name} in {seconds:.3f} s "
-        f"({rate / 1e6:.3g} M/s){kept}; {count(counts.pages)} pages read"
+        f"({per_second(rate, 'rows')}){kept}; {many(counts.pages, 'page')} read"
     )
     numbers = asdict(counts)
     numbers |= {"sought": counts.rows, "rows": join.stats.rows, "seconds": seconds}
-    return Summary(join.stats.rows, "rows", work, counts=numbers)
+    return Summary(join.stats.rows, "row", work, counts=numbers)

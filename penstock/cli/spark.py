@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from ..errors import ProcessError
+from ..words import many
 from .options import Commands, group, option
-from .terminal import errors, many, say
+from .terminal import errors, say
 
 app = Commands("Run a Spark cluster on this machine; pack what executors need.")
 

@@ -12,9 +12,10 @@ from rich.table import Table
 from penstock.constraints.boards import BOARDS, Board
 
 from ..errors import UsageError
+from ..words import count
 from . import pipeline_options
 from .options import application, group, option
-from .terminal import NUMBERS, count, results, say, say_json, table
+from .terminal import NUMBERS, results, say, say_json, table
 
 if TYPE_CHECKING:
     from penstock.hw.cells import Cells

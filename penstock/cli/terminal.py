@@ -9,31 +9,55 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from ..plan.shown import Fact
+from ..words import count, per_second
 
 #: Soft wrap keeps one message on one line, whatever the width of the terminal.
 errors = Console(stderr=True, soft_wrap=True)
 results = Console()
 if not results.is_terminal:
     # A file or pipe has no width, so tables should not be folded to an assumed one.
-    results = Console(width=160)
+    results = Console(width=1 << 12)
 
 #: All columns but the first.
 NUMBERS = range(1, 100)
 
 
-def table(*names: str, rows: Iterable[Sequence[str]] = (), right: Container[int] = ()) -> Table:
-    """Make a table; the columns with these numbers are aligned to the right."""
+def table(
+    *names: str, rows: Iterable[Sequence[str | Text]] = (), right: Container[int] = ()
+) -> Table:
+    """Make a table; the columns with these numbers are aligned to the right, and never broken."""
     grid = Table(box=None, show_header=any(names), header_style="bold", pad_edge=False)
     for number, name in enumerate(names):
-        grid.add_column(name, justify="right" if number in right else "left", overflow="fold")
+        is_right = number in right
+        justify = "right" if is_right else "left"
+        grid.add_column(name, justify=justify, overflow="fold", no_wrap=is_right)
     for row in rows:
         grid.add_row(*row)
     return grid
+
+
+def width_of(grid: Table) -> int:
+    """Columns of a terminal that a table takes if no cell of it is broken."""
+    wide = results.options.update(max_width=1 << 20)
+    return Measurement.get(results, wide, grid).maximum
+
+
+def stacked(names: Sequence[str], rows: Sequence[Sequence[Text]]) -> Group:
+    """Write each row as lines, a name and its value each, for rows wider than the terminal."""
+    parts: list[Text | Table] = []
+    for number, row in enumerate(rows, 1):
+        parts.append(Text(f"row {count(number)}", style="dim"))
+        parts.append(
+            table("", "", rows=[(Text(n, "bold"), v) for n, v in zip(names, row, strict=True)])
+        )
+    return Group(*parts)
 
 
 def say(text: str) -> None:
@@ -84,18 +108,7 @@ def meter(shown: bool) -> Iterator[Callable[[int, int], None]]:
 
         def update(done: int, total: int) -> None:
             elapsed = progress.tasks[0].elapsed
-            rate = done / elapsed / 1e9 if elapsed else 0.0
-            shown = f"{rate:.2f} G evaluations/s"
+            shown = per_second(done / elapsed if elapsed else 0.0, "evaluations")
             progress.update(task, completed=done, total=total, rate=shown)
 
         yield update
-
-
-def count(number: int) -> str:
-    """Write a number with its thousands separated."""
-    return f"{number:,}"
-
-
-def many(number: int, thing: str) -> str:
-    """Write a number of things: 1 row, 2,000 rows."""
-    return f"{count(number)} {thing}" + ("" if number == 1 else "s")

@@ -16,8 +16,9 @@ from rich.text import Text
 from penstock.host.metrics.exporter import values_by_query
 
 from ..errors import FileError, UsageError
+from ..words import count, many, per_second, span
 from .options import application, argument, option
-from .terminal import NUMBERS, count, results, table
+from .terminal import NUMBERS, results, table
 
 #: Seconds to wait for one answer.
 _TIMEOUT_S = 10.0
@@ -92,10 +93,10 @@ def _join(before: Values, now: Values, seconds: float) -> Group:
         return (now[name][label] - before[name].get(label, 0.0)) / seconds if seconds else 0.0
 
     head = Text.assemble(
-        (f"{rate('evaluations_total') / 1e9:.2f} G", "bold"), " evaluations/s   ",
-        (count(round(rate("rows_total"))), "bold"), " rows/s of ",
+        (per_second(rate("evaluations_total"), "evaluations"), "bold"), "   ",
+        (per_second(rate("rows_total"), "rows"), "bold"), " of ",
         (count(int(now["rows_total"][""])), "bold"), "   window ",
-        (count(int(now["window_rows"][""])), "bold"), " rows",
+        (many(int(now["window_rows"][""]), "row"), "bold"),
     )  # fmt: skip
     latency = Text(
         "latency "
@@ -106,13 +107,12 @@ def _join(before: Values, now: Values, seconds: float) -> Group:
     )
     sources = table("source", "rows/s", "rows", "late", "watermark lag", right=NUMBERS)
     for name, total in now["arrived_rows_total"].items():
-        lag = now["watermark_lag"].get(name) if "watermark_lag" in now else None
         sources.add_row(
             name,
             count(round(rate("arrived_rows_total", name))),
             count(int(total)),
             count(int(now["late_rows_total"][name])),
-            "-" if lag is None else count(int(lag)),
+            _lag(now, "watermark_lag", name),
         )
     lanes = table("lane", "queue", "busy", "failures", "", right=NUMBERS)
     for name, queued in now["lane_queue"].items():
@@ -136,6 +136,14 @@ def _join(before: Values, now: Values, seconds: float) -> Group:
     return Group(head, latency, memory, *more, sources, *shared)
 
 
+def _lag(now: Values, metric: str, name: str) -> str:
+    """A lag as a span of time or, where times are plain integers, as a number."""
+    seconds, number = (now.get(one, {}).get(name) for one in (f"{metric}_seconds", metric))
+    if seconds is not None:
+        return span(seconds)
+    return "-" if number is None else count(int(number))
+
+
 def _workers(now: Values, rate: Callable[[str, str], float]) -> Table:
     """Show worker processes."""
     ages = now.get("worker_checkpoint_age_seconds", {})
@@ -150,7 +158,7 @@ def _workers(now: Values, rate: Callable[[str, str], float]) -> Table:
             f"{rate('worker_delta_bytes_total', name) / 1e6:.1f} MB/s",
             count(int(entries)),
             count(int(now["worker_credit_waits_total"][name])),
-            count(int(now["worker_clock_lag"][name])),
+            _lag(now, "worker_clock_lag", name),
             "-" if age is None else f"{number:.0f}, {age:.0f} s ago",
         )
     return shown
@@ -160,7 +168,7 @@ def _groups(now: Values) -> Text:
     """Show the groups of one source."""
     return Text.assemble(
         "groups ", (count(int(now["groups_open"][""])), "bold"), " open   ",
-        (count(int(now["groups_timeless_rows_total"][""])), "bold"), " rows without a time   ",
+        (many(int(now["groups_timeless_rows_total"][""]), "row"), "bold"), " without a time   ",
         (count(int(now["groups_filtered_rows_total"][""])), "bold"), " left out by WHERE",
     )  # fmt: skip
 
@@ -175,7 +183,7 @@ def _routing(now: Values, rate: Callable[[str, str], float]) -> Text:
         (count(int(now["routing_entries"][""])), "bold"), " entries, ",
         (count(int(now["routing_split"][""])), "bold"), " cells split, ",
         (count(int(now["routing_copies"][""])), "bold"), " copies, ",
-        (count(int(now["routing_moved_rows"][""])), "bold"), " rows moved   plan ",
+        (many(int(now["routing_moved_rows"][""]), "row"), "bold"), " moved   plan ",
         (f"{now['routing_seconds'][''] * 1e3:.1f} ms", "bold"),
     )  # fmt: skip
 
@@ -187,7 +195,7 @@ def _lookup(now: Values, rate: Callable[[str], float]) -> Text:
         "relation ", (f"version {count(int(now['lookup_version']['']))}", "bold"),
         f", {now['lookup_age_seconds']['']:.0f} s old   ",
         (f"{hits / keys:.0%}" if keys else "-", "bold"), " of the keys in memory   ",
-        (count(int(now["lookup_waiting"][""])), "bold"), " rows wait   ",
-        (count(round(rate("lookup_pages_total"))), "bold"), " pages/s, ",
+        (many(int(now["lookup_waiting"][""]), "row"), "bold"), " waiting   ",
+        (per_second(rate("lookup_pages_total"), "pages"), "bold"), ", ",
         f"{rate('lookup_page_bytes_total') / 1e6:.1f} MB/s",
     )  # fmt: skip

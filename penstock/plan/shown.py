@@ -16,6 +16,7 @@ from ..expr.periods import as_tumbling
 from ..expr.vector import Vector
 from ..program import BandProgram, GeneralProgram, Program
 from ..types import Type
+from ..words import many
 from .band import BandForm, Bound
 from .forms import JoinForm
 from .general import GeneralForm
@@ -118,8 +119,7 @@ def form_text(form: JoinForm, names: Mapping[str, str]) -> str:
     """Whether a predicate is a band, or why it is not."""
     if not isinstance(form.form, BandForm):
         return f"general, because {form.why_general(names)}"
-    tests = len(form.form.tests)
-    return f"band, {tests} {'test' if tests == 1 else 'tests'}"
+    return f"band, {many(len(form.form.tests), 'test')}"
 
 
 def key_facts(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.plan.nearest import NearestPlan, nearest_facts
 from penstock.plan.query import JoinQuery, other
 from penstock.plan.shown import Fact
+from penstock.words import many
 
 from ..explaining import explanation, show, subject
 from .choose import Choice
@@ -42,10 +43,9 @@ def _shards(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[
     half = ""
     if halves == 2:
         half = ("; pairs and left rows", "; right rows without a match")[number]
-    noun = "lane" if shards.count == 1 else "lanes"
     names, side = query.names, shards.side
     held = f"rows of {names[side]} are held, those of {names[other(side)]}"
-    facts = [("lanes", f"{shards.count} {noun}: {choice.reason}{half}")]
+    facts = [("lanes", f"{many(shards.count, 'lane')}: {choice.reason}{half}")]
     moved = f"; about {choice.moved:.3g} rows are sent" if choice.moved else ""
     facts.append(("", f"{held} stream past them{moved}"))
     return [*facts, ("", choice.keys)] if choice.keys else facts

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from penstock.words import many
+
 from ..costs import EVALUATIONS_PER_ROW
 from ..inputs import Input, union_of
 from ..key_choice import find_keys
@@ -62,7 +64,7 @@ def small(request: Request, inputs: Mapping[str, Input]) -> Small | None:
     if _largest(lines) >= _UNKNOWN_BYTES:
         most = request.conf.lane_rows // _PROBED
         rows = len(read.select(F.lit(0)).limit(most + 1).collect()) if most else 1
-        return Small(f"both sides have {rows:,} rows together") if rows <= most else None
+        return Small(f"both sides have {many(rows, 'row')} together") if rows <= most else None
     return _small(request, inputs, lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.host.relation import open_relation
 from penstock.plan.shown import Fact
+from penstock.words import many
 
 from ..devices import shared_device
 from ..explaining import explanation, time_zone
@@ -43,7 +44,11 @@ def _relation(call: LookupCall) -> list[Fact]:
         version, split = join.version, join.split
         return [
             ("relation", f"{stored.name}, {order}"),
-            ("", f"{version.rows:,} rows, {len(version.index):,} pages, {version.bytes:,} bytes"),
+            (
+                "",
+                f"{many(version.rows, 'row')}, {many(len(version.index), 'page')}, "
+                f"{version.bytes:,} bytes",
+            ),
             (
                 "memory",
                 f"{options.memory_bytes:,} bytes per task: {split.index:,} for the index, "

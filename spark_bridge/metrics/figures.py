@@ -82,6 +82,8 @@ class BatchFigures:
         Rows that later batches may meet, and their size.
     watermark_lag : mapping of alias to int
         How far a source's watermark lies below its largest time, in the window's unit.
+    unit : str
+        That unit; "" for plain integers.
     busy_s : mapping of str to float
         Seconds of device work by device and shard, such as ``cpu-0``.
     seconds : float
@@ -105,6 +107,7 @@ class BatchFigures:
     window_rows: int = 0
     window_bytes: int = 0
     watermark_lag: Mapping[str, int] = field(default_factory=dict)
+    unit: str = ""
     busy_s: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     is_whole: bool = True

@@ -115,6 +115,7 @@ class Query:
             window_rows=latest.window_rows,
             memory_bytes={"windows" if latest.lookup is None else "relation": latest.window_bytes},
             watermark_lag=latest.watermark_lag,
+            unit=latest.unit,
             latency_s={share: float(np.quantile(took, share)) for share in _QUANTILES},
             lanes=tuple(LaneReport(n, 0, s, 0, False) for n, s in sorted(self._busy.items())),
             lookup=self._lookup(latest),

@@ -60,6 +60,7 @@ class FigureRecords:
             late={names[s]: commit.late_rows[s] - before.late_rows[s] for s in (LEFT, RIGHT)},
             **commit.window(),
             watermark_lag={names[s]: spec.disorder[s] for s in (LEFT, RIGHT) if commit.arrived[s]},
+            unit=getattr(spec.query().window, "unit", ""),
             is_whole=len(shard_figures) == shards,
             routing=None if commit.routed is None else commit.routed["figures"],
             **add_up(shard_figures),

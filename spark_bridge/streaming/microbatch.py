@@ -15,6 +15,7 @@ from penstock.host.join.step import Frontier, Share
 from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import FOREVER
+from penstock.words import many
 
 from ..blobs import SCHEMA, merged
 from ..rows import cast_to
@@ -125,7 +126,7 @@ class MicroBatch:
         """A micro-batch in words, for Spark's UI."""
         names = self.spec.names
         came = ", ".join(
-            f"{commit.arrived[side] - before.arrived[side]:,} rows of {names[side]}"
+            f"{many(commit.arrived[side] - before.arrived[side], 'row')} of {names[side]}"
             for side in (LEFT, RIGHT)
         )
         late = sum(commit.late_rows.values()) - sum(before.late_rows.values())

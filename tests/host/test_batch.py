@@ -31,7 +31,7 @@ def test_rows_in_any_order() -> None:
 
 def test_a_declared_disorder_is_checked() -> None:
     assert joined(disorder=4) == joined()
-    with pytest.raises(DataError, match="2 rows of a are further out of order than the declared"):
+    with pytest.raises(DataError, match="a has 2 rows further out of order than the declared"):
         joined(disorder={"a": 1})
     with pytest.raises(DataError, match="declared disorder of 3: row 1 is 4 behind"):
         joined(disorder=3)

@@ -99,11 +99,15 @@ def test_a_failed_task_runs_elsewhere(cpu: Device, fate: str) -> None:
         assert all(name.startswith("faulty") for name in stream.failures())
 
 
-def test_a_lane_that_always_fails_is_parked(cpu: Device) -> None:
+def test_a_lane_that_always_fails_is_parked(cpu: Device, caplog) -> None:
+    caplog.set_level("INFO", "penstock")
     bad = FaultyDevice(cpu, lambda: "error")
     stream = opened([bad, cpu], task_evaluations=64, most_failures=2)
     expected = filled(stream)
     assert stream.parked() == [f"faulty-{cpu.name}-{k}" for k in range(2)]
+    for lane in stream.parked():
+        assert caplog.text.count(f"lane {lane} is parked") == 1
+        assert f"a task on lane {lane} failed" in caplog.text
     assert sorted(pairs(stream.close())) == expected
 
 
@@ -176,7 +180,8 @@ def test_rows_come_without_another_push(cpu: Device) -> None:
         assert pairs(stream.poll()) == [(1, 2)]
 
 
-def test_beyond_the_memory_budget_push_waits_and_then_raises(cpu: Device) -> None:
+def test_beyond_the_memory_budget_push_waits_and_then_raises(cpu: Device, caplog) -> None:
+    caplog.set_level("INFO", "penstock")
     with opened(cpu, memory_bytes=4000, push_timeout_s=0.05) as stream:
         rows = [(k, 5, 0) for k in range(50)]
 
@@ -186,6 +191,7 @@ def test_beyond_the_memory_budget_push_waits_and_then_raises(cpu: Device) -> Non
 
         with pytest.raises(OverloadError, match=r"memory budget of 4,000 bytes.*windows"):
             push_all()
+        assert "push waits for room for" in caplog.text
         stream.advance("b", 1000)  # frees the window
         stream.push("a", batch_of(rows))
 
@@ -220,7 +226,8 @@ def test_a_source_is_complete_up_to_its_slowest_feed(cpu: Device) -> None:
     stream.close()
 
 
-def test_a_silent_feed_holds_nobody_up_for_long(cpu: Device) -> None:
+def test_a_silent_feed_holds_nobody_up_for_long(cpu: Device, caplog) -> None:
+    caplog.set_level("INFO", "penstock")
     with opened(cpu, idle_s=0.02, latency_s=0.001) as stream:
         stream.register("b", "north")
         stream.register("b", "south")
@@ -228,6 +235,7 @@ def test_a_silent_feed_holds_nobody_up_for_long(cpu: Device) -> None:
         stream.push("b", batch_of([(1, 100, 0)]), feed="north")
         stream.advance("a", 100)
         assert stream.wait_for(lambda: stream.window_rows <= 1, timeout_s=30)
+    assert "b has sent nothing for its idle time" in caplog.text
 
 
 # -- any interleaving -----------------------------------------------------------------------------

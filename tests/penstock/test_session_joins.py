@@ -327,5 +327,5 @@ def test_what_is_refused(condition: str, message: str) -> None:
 
 def test_a_table_further_out_of_order_than_declared() -> None:
     tables = {"a": table([(1, 0.0, 9), (1, 0.0, 2)]), "b": table([(1, 0.0, 5)])}
-    with pytest.raises(penstock.errors.DataError, match="1 rows of a are further out of order"):
+    with pytest.raises(penstock.errors.DataError, match="a has 1 row further out of order"):
         penstock.sql(asked("", "k", 5, ""), tables, time=TIME, disorder=6)

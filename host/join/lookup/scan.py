@@ -6,6 +6,7 @@ version is met; a larger one is read page by page, for as many rows as have room
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from ...rows.sides import Loaded
 from .answer import Answer, in_group
 from .lookup_join import RelationJoin, kept_row_bytes
 from .reach import Reach
+
+_log = logging.getLogger("penstock.relation")
 
 #: Times that a pass begins anew after its state was lost.
 _RESTARTS = 8
@@ -206,6 +209,7 @@ class ScanJoin(RelationJoin):
                 f"{self.relation.name} has lost its state {_RESTARTS} times while all its rows "
                 "were read; look after its server, or store a copy with `penstock relation build`"
             )
+        _log.info("%s has lost its state; its rows are read again", self.relation.name)
         again = self._begin_with(lost.rows, lost.ids)
         again.restarts = lost.restarts + 1
         return again

@@ -166,6 +166,7 @@ class JoinStream(SerialStream[pa.Table]):
             window_rows=self.window_rows,
             memory_bytes=self.budget.parts(),
             watermark_lag=self._intake.lag(),
+            unit=self._intake.unit,
             latency_s=self.latency.quantiles(),
             lanes=self._session.executor.lane_reports(),
             clock=self._intake.clock(window) if isinstance(window, TimeWindow) else None,

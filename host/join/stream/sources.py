@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -15,12 +16,15 @@ import pyarrow as pa
 from penstock.errors import UsageError
 from penstock.plan.query import Side
 from penstock.plan.window import FOREVER, NEVER, TimeWindow
+from penstock.types import UNIT_NS
 
 from ...metrics.report import ClockReport
 from ...windows.feeds import HOLD, ONLY, Feeds
 from ...windows.probe import Watermarks
 from ...windows.source import Moment, Span, StreamSource, check_names, sides_named
 from .outlet import Handover
+
+_log = logging.getLogger("penstock.stream")
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class Sources(ABC):
         self._largest: dict[str, int] = {}
         self._batches: Counter[tuple[str, str]] = Counter()
         self._rows: Counter[tuple[str, str]] = Counter()
+        self._silent: set[str] = set()
         self._late: Handover[tuple[str, pa.RecordBatch]] = Handover()
 
     @abstractmethod
@@ -268,10 +273,20 @@ class Sources(ABC):
         silent = {side: moment for side, moment in since.items() if moment is not None}
         if len(silent) == len(by_side):  # the last one to fall silent counted until then
             del silent[max(silent, key=silent.__getitem__)]
+        for side in silent.keys() - self._silent:
+            alias = self.sources[side].side.alias
+            _log.info("%s has sent nothing for its idle time; no output waits for it", alias)
+        self._silent = set(silent)
         for side in silent:
             self._feeds[side].raise_to(min(w for s, w in by_side.items() if s not in silent))
             by_side[side] = self._feeds[side].watermark(now)
         return by_side
+
+    @property
+    def unit(self) -> str:
+        """Unit of times in the window, the finest of its sides; "" for plain integers."""
+        units = [s.side.unit for s in self.sources.values() if s.side.time is not None]
+        return min(units, key=UNIT_NS.__getitem__) if units and all(units) else ""
 
     def lag(self) -> dict[str, int]:
         """Return per source how far its watermark is behind its largest time."""

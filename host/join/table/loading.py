@@ -12,6 +12,7 @@ from penstock.errors import DataError
 from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 from penstock.plan.ranges import arrival_numbers
+from penstock.words import many
 
 from ...rows.row_store import TableRows
 from ...rows.sides import Arrival, Loaded, SideRows, counting, read_side
@@ -129,7 +130,7 @@ def check_order(source: StreamSource, rows: SideRows) -> None:
     first = int(np.argmin(on_time))
     behind = int(rows.time[:first].max()) - int(rows.time[first])
     raise DataError(
-        f"{admission.late} rows of {source.side.alias} are further out of order than the "
+        f"{source.side.alias} has {many(admission.late, 'row')} further out of order than the "
         f"declared disorder of {admission.disorder}: row {int(rows.row[first])} is {behind} "
         "behind; raise disorder, or leave it out to sort the table"
     )

@@ -343,7 +343,7 @@ def test_penstock_top_shows_groups():
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(screen(joins, joins, 1.0))
     text = console.export_text()
-    assert "groups 1 open   1 rows without a time   0 left out by WHERE" in text
+    assert "groups 1 open   1 row without a time   0 left out by WHERE" in text
     assert "lane" not in text
 
 

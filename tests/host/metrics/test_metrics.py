@@ -8,9 +8,11 @@ import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from datetime import timedelta
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
@@ -98,6 +100,22 @@ def test_a_join_in_numbers(device: Device) -> None:
     assert values["penstock_latency_seconds", "0.99"] > 0
     assert sum(v for k, v in values.items() if k[0] == "penstock_lane_busy_seconds_total") > 0
     assert report.evaluations == stream.stats.pairs_evaluated
+
+
+@pytest.mark.parametrize("unit", ["us", "ms", "s"])
+@pytest.mark.parametrize("other", ["ns", "s"])
+def test_a_lag_is_a_time(device: Device, unit: str, other: str) -> None:
+    schemas = {name: pa.schema({"t": pa.timestamp(u)}) for name, u in (("a", unit), ("b", other))}
+    sql = "SELECT a.t AS t FROM a JOIN b ON a.t BETWEEN b.t AND b.t"
+    query = compile_query(sql, schemas, time={"a": "t", "b": "t"})
+    with JoinStream(query, schemas, device, disorder=timedelta(seconds=90)) as stream:
+        stream.push("a", pa.table({"t": pa.array([0, 5], pa.timestamp(unit))}))
+        stream.flush()
+        report = stream.report()
+        with closing(stream.serve_metrics()) as server:
+            out = CliRunner().invoke(app, ["top", str(server.port), "--once"]).output
+    assert report.unit == ("ns" if other == "ns" else unit)
+    assert re.search(r"^a +0 +2 +0 +1.5 min$", out, re.M), out
 
 
 def test_a_port_out_of_range(device: Device) -> None:

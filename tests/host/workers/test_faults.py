@@ -66,7 +66,8 @@ _SHORT = ("written",)
         if point != "restore"
     ],
 )
-def test_a_killed_worker_costs_no_row(point: str, tmp_path: Path, monkeypatch) -> None:
+def test_a_killed_worker_costs_no_row(point: str, tmp_path: Path, monkeypatch, caplog) -> None:
+    caplog.set_level("INFO", "penstock")
     # More than its channels hold goes to the other worker: some of it waits for credits.
     given = distinct(12, 8000) if point == "between slots" else batches(3, 12)
     # How often epochs end by themselves depends on the machine.
@@ -80,6 +81,7 @@ def test_a_killed_worker_costs_no_row(point: str, tmp_path: Path, monkeypatch) -
                 stream.flush()
             found += numbered(stream)
         assert stream.failures() == {"workers": 1}
+        assert caplog.text.count("all workers start again from the last record") == 1
         last = stream.close()
         found += [] if last is None else [last]
         found += numbered(stream)

@@ -46,7 +46,7 @@ def test_prints_groups_and_counts(cli, file):
         ["2", "1970-01-01", "00:00:10", "1"],
     ]
     assert "2 groups of 5 rows" in err
-    assert "1 rows without an event time are in none" in err
+    assert "1 row without an event time in none" in err
 
 
 def test_writes_groups_counts_and_a_trace(cli, file, tmp_path):

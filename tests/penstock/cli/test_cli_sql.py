@@ -161,7 +161,7 @@ def test_empty_and_single_row_tables(cli, tables):
         pq.write_table(whole.slice(0, rows), tables / "a.parquet")
         _, err, status = cli(*arguments(tables, JOIN))
         assert status == 0
-        assert err.startswith(f"{rows} rows")
+        assert err.startswith(("0 rows;", "1 row;")[rows])
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_scale_lets_floats_run_in_hardware(cli, tables):
 def test_disorder_beyond_the_bound(cli, tables):
     _, err, status = cli(*arguments(tables, JOIN, "--disorder", "2"))
     assert status == 4
-    assert "1 rows of b are further out of order than the declared disorder of 2" in err
+    assert "b has 1 row further out of order than the declared disorder of 2" in err
     assert "row 2 is 3 behind" in err
     _, _, status = cli(*arguments(tables, JOIN, "--disorder", "3"))
     assert status == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,8 @@ from ....wire.address import Address, read_token
 from .failures import AbsentError
 from .kernels import RemoteKernel, program_fields
 from .server_session import RemoteSession
+
+_log = logging.getLogger("penstock.remote")
 
 #: Seconds between two attempts to reach a server again.
 _RETRY_S = 0.05
@@ -159,6 +162,7 @@ class RemoteDevice(Device):
             if self._closed.is_set():
                 raise DeviceError("device remote is closed; open it again to run tasks")
             if self._session.lost is not None:
+                _log.info("connecting again: %s", self._session.lost)
                 until = time.monotonic() + self._resume_s
                 while True:
                     try:
