@@ -1,4 +1,18 @@
-"""Windowed stream joins on arbitrary predicates: from SQL to FPGA, simulation and CPU."""
+"""Windowed stream joins on arbitrary predicates: from SQL to FPGA, simulation and CPU.
+
+Examples
+--------
+The examples of the calls use these tables and queries:
+
+>>> import penstock, pyarrow as pa
+>>> orders = pa.table({"id": [1, 2], "t": [10, 50], "x": [0, 9]})
+>>> gps = pa.table({"cab": [7, 8], "t": [12, 90], "x": [2, 9]})
+>>> near = '''SELECT id, cab FROM orders o JOIN gps g
+...     ON abs(o.x - g.x) < 5 AND g.t BETWEEN o.t - 5 AND o.t + 5'''
+>>> counts = "SELECT t, count(*) AS n FROM orders o GROUP BY t"
+>>> tables, time = {"orders": orders, "gps": gps}, {"o": "t", "g": "t"}
+>>> schemas = {name: table.schema for name, table in tables.items()}
+"""
 
 from __future__ import annotations
 
@@ -55,4 +69,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return list(__all__)

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 
 class PenstockError(Exception):
-    """Root of all errors raised on purpose. ``exit_code`` is what the command line exits with."""
+    """Root of all errors raised on purpose. ``exit_code`` is what the command line exits with.
+
+    Examples
+    --------
+    >>> try:
+    ...     penstock.sql("SELECT taxi FROM orders o JOIN gps g ON o.t = g.t", tables)
+    ... except penstock.PenstockError as error:
+    ...     print(f"{type(error).__name__}, exit code {error.exit_code}: {str(error)[:32]}")
+    QueryError, exit code 2: unknown column or parameter taxi
+    """
 
     exit_code = 1
 

@@ -1,4 +1,18 @@
-"""Joins of Spark's DataFrames, and lookups in relations, on devices; see docs/spark/tables.md."""
+"""Joins of Spark's DataFrames, and lookups in relations, on devices; see docs/spark/tables.md.
+
+Examples
+--------
+The examples of the calls use these DataFrames and this query:
+
+>>> from pyspark.sql import SparkSession
+>>> from penstock import spark_bridge
+>>> spark = SparkSession.builder.getOrCreate()
+>>> orders = spark.createDataFrame([(1, 10, 0), (2, 50, 9)], "id INT, t INT, x INT")
+>>> gps = spark.createDataFrame([(7, 12, 2), (8, 90, 9)], "cab INT, t INT, x INT")
+>>> near = '''SELECT id, cab FROM orders o JOIN gps g
+...     ON abs(o.x - g.x) < 5 AND g.t BETWEEN o.t - 5 AND o.t + 5'''
+>>> tables, time = {"orders": orders, "gps": gps}, {"o": "t", "g": "t"}
+"""
 
 from __future__ import annotations
 
@@ -45,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return list(__all__)

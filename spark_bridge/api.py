@@ -101,12 +101,8 @@ def sql(
 
     Examples
     --------
-    >>> joined = sql(
-    ...     spark,
-    ...     "SELECT r.id, c.cab FROM rides r JOIN cabs c ON abs(r.x - c.x) < 5 "
-    ...     "AND c.t BETWEEN r.t - 5 AND r.t + 5",
-    ...     {"rides": rides, "cabs": "cabs_view"}, time={"r": "t", "c": "t"},
-    ... )  # doctest: +SKIP
+    >>> spark_bridge.sql(spark, near, tables, time=time).collect()
+    [Row(id=1, cab=7)]
     """
     options = entered(options, Entrance.from_call(SPARK, sql, locals()))
     settings = CallSettings(
@@ -168,9 +164,10 @@ def join(
 
     Examples
     --------
-    >>> near = orders.transform(
-    ...     join, gps, on="abs(l.x - r.x) + abs(l.y - r.y) < 50", time="ts", within=180,
-    ... )  # doctest: +SKIP
+    >>> orders.transform(
+    ...     spark_bridge.join, gps, on="abs(l.x - r.x) < 5", time="t", within=5, select="id, cab"
+    ... ).collect()
+    [Row(id=1, cab=7)]
     """
     return sql(
         left.sparkSession,
@@ -252,17 +249,18 @@ def stream(
 
     Examples
     --------
-    >>> joined = stream(
-    ...     spark,
-    ...     "SELECT r.id, c.cab FROM rides r JOIN cabs c ON abs(r.x - c.x) < 5 "
-    ...     "AND c.t BETWEEN r.t - INTERVAL 5 SECONDS AND r.t + INTERVAL 5 SECONDS",
-    ...     {"rides": rides.withWatermark("t", "1 minute"),
-    ...      "cabs": cabs.withWatermark("t", "1 minute")},
-    ... )  # doctest: +SKIP
-    >>> running = (
-    ...     joined.writeStream.format("parquet").option("checkpointLocation", "/shared/join")
-    ...     .option("path", "/shared/near").start()
-    ... )  # doctest: +SKIP
+    >>> for name, frame in tables.items():  # files stand for topics
+    ...     frame.write.parquet(name)
+    >>> streams = {
+    ...     name: spark.readStream.schema(frame.schema).parquet(name)
+    ...     for name, frame in tables.items()
+    ... }
+    >>> joined = spark_bridge.stream(spark, near, streams, time=time, disorder=5)
+    >>> writer = joined.writeStream.trigger(availableNow=True).format("parquet")
+    >>> query = writer.option("checkpointLocation", "state").start("near")
+    >>> query.awaitTermination()
+    >>> spark.read.parquet("near").select("id", "cab").collect()
+    [Row(id=1, cab=7)]
     """
     if "design" in options:
         raise UsageError(
@@ -303,6 +301,13 @@ def explain(
 
     With ``extended`` all that is known; otherwise topics with many lines are cut to a few.
     Parameters and errors as for :func:`sql`; the same small jobs run.
+
+    Examples
+    --------
+    >>> print(spark_bridge.explain(spark, near, tables, time=time))  # doctest: +ELLIPSIS
+    join         inner of o and g
+    window       -5 <= right.time - left.time <= 5
+    ...
     """
     options = entered(options, Entrance.from_call(SPARK, explain, locals()))
     settings = CallSettings(

@@ -113,6 +113,11 @@ def run_workers(spark: SparkSession, main: Callable[[Workers], T], *, workers: i
     Notes
     -----
     The slots are held while the streams run. See docs/spark/workers.md.
+
+    Examples
+    --------
+    >>> spark_bridge.run_workers(spark, lambda workers: workers.rank, workers=2)
+    [0, 1]
     """
     # Spark Connect's session is a class beside the classic one.
     if type(spark).__name__ != SparkSession.__name__:

@@ -70,6 +70,11 @@ class Running:
         Failures in a row after which a lane is parked.
     pruning : bool or Pruning
         Whether pairs that cannot match are left out, and by which sizes.
+
+    Examples
+    --------
+    >>> penstock.sql(near, tables, time=time, running=penstock.Running(ordered=True)).num_rows
+    1
     """
 
     ordered: bool = False

@@ -30,6 +30,11 @@ class Pruning:
         Whether to sort by bounds that are no equalities, too.
     orders : tuple of str
         Orders to choose from: "cells", and "zones" for devices that search.
+
+    Examples
+    --------
+    >>> penstock.sql(near, tables, time=time, pruning=penstock.Pruning(bands=False)).num_rows
+    1
     """
 
     least_pairs: int = 1 << 24

@@ -26,6 +26,15 @@ class Checkpoint:
         the same query that is opened on it later goes on from its last record.
     every_s : float
         Seconds from one checkpoint to the next. Rows that are released by commits wait so long.
+
+    Examples
+    --------
+    >>> state = penstock.Checkpoint("counts.checkpoint", every_s=60)
+    >>> stream = penstock.stream(counts, schemas, time={"o": "t"}, checkpoint=state)
+    >>> stream.push("o", orders)
+    >>> number, rows = stream.close()
+    >>> number, rows.num_rows
+    (1, 2)
     """
 
     path: str | os.PathLike[str]

@@ -42,6 +42,17 @@ class Workers(ABC):
     place : str
         Workers of one place share memory; others reach each other over a network. By default a
         place is a namespace of processes of a host.
+
+    Examples
+    --------
+    >>> class Alone(penstock.workers.Workers):
+    ...     def exchange(self, mine):
+    ...         return [mine]
+    >>> alone = Alone(rank=0, size=1)
+    >>> stream = penstock.stream(counts, schemas, time={"o": "t"}, workers=alone)
+    >>> stream.push("o", orders)
+    >>> stream.close().num_rows
+    2
     """
 
     def __init__(self, rank: int, size: int) -> None:

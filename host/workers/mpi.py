@@ -25,6 +25,13 @@ class MpiWorkers(Workers):
     ----------
     comm : mpi4py.MPI.Comm
         Communicator of the ranks that run a stream together.
+
+    Examples
+    --------
+    >>> from mpi4py import MPI
+    >>> ranks = penstock.workers.MpiWorkers(MPI.COMM_WORLD)
+    >>> ranks.exchange(b"mine")  # of each rank; here of one
+    [b'mine']
     """
 
     def __init__(self, comm: Any) -> None:
@@ -69,9 +76,11 @@ def mpi(comm: Any = None) -> MpiWorkers:
 
     Examples
     --------
-    ``mpiexec -n 4 python script.py``, where the script has::
-
-        stream = penstock.stream(query, schemas, workers=penstock.workers.mpi())
+    >>> ranks = penstock.workers.mpi()  # mpiexec -n 4 python script.py: of four; here of one
+    >>> stream = penstock.stream(counts, schemas, time={"o": "t"}, workers=ranks)
+    >>> stream.push("o", orders)
+    >>> stream.close().num_rows
+    2
     """
     try:
         from mpi4py import MPI

@@ -41,6 +41,12 @@ class PolledPart(NamedTuple):
         Rank that has computed them. After a restart another rank may give them: a sink replaces its
         rows of this number and rank.
     rows : pyarrow.Table
+
+    Examples
+    --------
+    >>> number, rank, rows = penstock.workers.PolledPart(3, 0, orders)
+    >>> f"checkpoint {number}, rank {rank}: {rows.num_rows} rows"
+    'checkpoint 3, rank 0: 2 rows'
     """
 
     number: int

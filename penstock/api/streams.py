@@ -177,6 +177,14 @@ def stream(
     RunningQuery
         ``poll`` gives a table; with a checkpoint that releases rows by its commits, rows under the
         number of a commit, or None.
+
+    Examples
+    --------
+    >>> with penstock.stream(near, schemas, time=time, disorder=5) as stream:
+    ...     stream.push("orders", orders)
+    ...     stream.push("gps", gps)
+    ...     stream.poll().to_pylist()
+    [{'id': 1, 'cab': 7}]
     """
     entrance = Entrance.from_call(STREAM, stream, locals())
     release = release or "commit"

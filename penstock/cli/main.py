@@ -63,7 +63,6 @@ app = typer.Typer(
     cls=_Commands,
     help="Windowed stream joins on arbitrary predicates: SQL to CPU, simulation and FPGA.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

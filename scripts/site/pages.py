@@ -54,7 +54,10 @@ def api() -> dict[str, tuple[str, list[str]]]:
     """Pages of the API reference: a title, and the names that are documented there."""
 
     def public(module: Any) -> list[str]:
-        return [f"{module.__name__}.{name}" for name in module.__all__ if name[0] != "_"]
+        names = [name for name in module.__all__ if name[0] != "_"]
+        # What one calls comes first.
+        names.sort(key=lambda name: isinstance(getattr(module, name), type))
+        return [f"{module.__name__}.{name}" for name in names]
 
     raised = [
         name
@@ -164,8 +167,7 @@ def on_config(config: MkDocsConfig) -> None:
     files = sorted((DOCS / "decisions").glob("*.md"))
     decided = ["decisions/index.md", *(f"decisions/{path.name}" for path in files)]
     config.nav = [
-        {"Penstock": "index.md"},
-        {"Where to read": "read.md"},
+        {"Penstock": ["index.md", {"Where to read": "read.md"}]},
         *sections,
         {"API": [{title: page} for page, (title, _) in api().items()]},
         {"More": [*rest, {"Changes": "changelog.md"}, {"Decisions": decided}]},
@@ -187,6 +189,9 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    # Who searches wants to know how it is, before why and since when.
+    if page.file.src_uri.startswith(("decisions/", "changelog")):
+        page.meta["search"] = {"boost": 0.2}
     return relinked(page.file.src_uri, markdown)
 
 

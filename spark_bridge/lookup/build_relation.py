@@ -83,7 +83,10 @@ def relation(
 
     Examples
     --------
-    >>> customers = relation(spark, frame, "/shared/customers.rel", key="id")  # doctest: +SKIP
+    >>> stored = spark_bridge.relation(spark, gps, "cabs.rel", key="cab", lanes=1)
+    >>> by_key = "SELECT id, g.x FROM orders o JOIN gps g ON o.id + 5 = g.cab"
+    >>> spark_bridge.sql(spark, by_key, {"orders": orders, "gps": stored}).collect()
+    [Row(id=2, x=2)]
     """
     conf = Conf.read(spark)
     del conf  # only checked

@@ -68,6 +68,13 @@ def watch(spark: SparkSession, port: int | None = None) -> JoinListener:
     ------
     UsageError
         The port is taken, or out of range.
+
+    Examples
+    --------
+    >>> listener = spark_bridge.watch(spark, port=0)
+    >>> listener.port > 0, dict(listener.reports())  # no join is running
+    (True, {})
+    >>> listener.close()
     """
     listener = _listeners.get(spark)
     if listener is None or listener.is_closed:

@@ -25,6 +25,13 @@ def register(spark: SparkSession) -> None:
     ------
     MissingToolError
         Penstock's own data sources are not installed, or another one needs a package that is not.
+
+    Examples
+    --------
+    >>> spark_bridge.register(spark)
+    >>> orders.write.parquet("replayed")
+    >>> spark.read.format("penstock_replay").option("time", "t").load("replayed").count()
+    2
     """
     for name in dict.fromkeys((*NAMES, *providers(GROUP))):
         spark.dataSource.register(load_provider(GROUP, name, f"the data source {name}"))

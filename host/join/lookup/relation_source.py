@@ -136,6 +136,18 @@ def relation(
         There is no relation, it is damaged, or its server cannot be reached.
     SchemaError, MissingToolError
         A table in a server lacks its key; the driver is not installed.
+
+    Examples
+    --------
+    >>> import subprocess, pyarrow.parquet
+    >>> pyarrow.parquet.write_table(gps, "gps.parquet")
+    >>> build = "penstock relation build gps.parquet --key cab --out gps.rel"
+    >>> done = subprocess.run(build.split(), check=True)
+    >>> penstock.sql(
+    ...     "SELECT id, g.x FROM orders o JOIN gps g ON o.id + 5 = g.cab",
+    ...     {"orders": orders, "gps": penstock.relation("gps.rel")},
+    ... ).to_pylist()
+    [{'id': 2, 'x': 2}]
     """
     if arguments.text("refresh", refresh) not in REFRESH:
         raise UsageError(f"refresh is 'batch' or 'start', not {refresh!r}")

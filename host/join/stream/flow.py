@@ -25,6 +25,15 @@ class Flow:
         Seconds that ``push`` waits for room.
     running : Running
         Settings of the lanes.
+
+    Examples
+    --------
+    >>> flow = penstock.Flow(latency_s=0.05, memory_bytes=1 << 30)
+    >>> stream = penstock.stream(near, schemas, time=time, flow=flow)
+    >>> stream.push("orders", orders)
+    >>> stream.push("gps", gps)
+    >>> stream.close().num_rows
+    1
     """
 
     latency_s: float = 0.0

@@ -38,6 +38,19 @@ class RunningQuery(ABC, Generic[Rows]):
     Notes
     -----
     Any thread may call any method.
+
+    Examples
+    --------
+    >>> stream = penstock.stream(near, schemas, time=time)
+    >>> stream.push("orders", orders)
+    >>> stream.advance("gps", 60)  # no later row of gps is below 60 ...
+    >>> stream.push("gps", gps)
+    >>> stream.late()["g"].to_pylist()  # ... but this one
+    [{'cab': 7, 't': 12, 'x': 2}]
+    >>> stream.report().late
+    {'o': 0, 'g': 1}
+    >>> stream.close().num_rows
+    0
     """
 
     trace: Trace
