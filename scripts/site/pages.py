@@ -6,6 +6,7 @@ index of decisions, and the API reference: a page a module, with the public name
 
 from __future__ import annotations
 
+import inspect
 import logging
 import posixpath
 import re
@@ -174,6 +175,13 @@ def on_config(config: MkDocsConfig) -> None:
     ]
 
 
+def introduction(module: Any) -> str:
+    """Markdown of a package's docstring: what it is, and the names that its examples use."""
+    summary, _, rest = (inspect.getdoc(module) or "").partition("\n\nExamples\n--------\n")
+    text, _, code = rest.partition("\n\n")
+    return f"{summary}\n\n{text}\n\n```pycon\n{code}\n```\n"
+
+
 def on_files(files: Files, config: MkDocsConfig) -> None:
     readme = files.get_file_from_path("README.md")
     assert readme is not None
@@ -181,7 +189,10 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     texts = {page: written(o) for o, page in MOVED.items() if o.endswith(".md")}
     texts["decisions/index.md"] = decisions()
     for page, (title, names) in api().items():
-        texts[page] = "\n\n".join([f"# {title}", *(f"::: {name}" for name in names), ""])
+        shown = [f"::: {name}" for name in names]
+        if title in ("penstock", "penstock.spark_bridge"):
+            shown.insert(0, introduction(sys.modules[title]))
+        texts[page] = "\n\n".join([f"# {title}", *shown, ""])
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
     for asset, path in ASSETS.items():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import field
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -45,6 +47,26 @@ def command(outer: Outer, after: str = option("Of its own.", default="x")) -> No
 
 app = typer.Typer(add_completion=False)
 app.command()(command)
+
+
+@pytest.mark.parametrize(
+    ("words", "ends"),
+    [
+        ("penstock re", ["relation"]),
+        ("penstock sql --tab", ["--table"]),
+        ("penstock spark p", ["pack"]),
+    ],
+)
+def test_bash_completes_commands_and_options(words, ends):
+    environment = {
+        **os.environ,
+        "_PENSTOCK_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    command = [str(Path(sys.executable).with_name("penstock"))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ends
 
 
 def called(*arguments: str) -> tuple[int, str]:
