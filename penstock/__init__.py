@@ -24,19 +24,32 @@ from .errors import PenstockError
 
 if TYPE_CHECKING:
     from . import workers
-    from .api import Checkpoint, Flow, Pruning, Running, RunningQuery, relation, sql, stream
+    from .api import (
+        Checkpoint,
+        Explanation,
+        Flow,
+        Pruning,
+        Running,
+        RunningQuery,
+        explain,
+        relation,
+        sql,
+        stream,
+    )
     from .user_functions import udf
 
     __version__: str
 
 __all__ = [
     "Checkpoint",
+    "Explanation",
     "Flow",
     "PenstockError",
     "Pruning",
     "Running",
     "RunningQuery",
     "__version__",
+    "explain",
     "relation",
     "sql",
     "stream",

@@ -161,14 +161,21 @@ COMMAND = {
     "progress": Use(_JOINS, "it counts no pairs", {Way.PARTS, Way.WORKERS}),
 }
 
-#: Options of ``penstock explain``, which runs nothing but the parts before a join.
+#: Options of :func:`penstock.explain`, which runs nothing but the parts before a join.
+PLAN = {
+    **QUERY,
+    "memory_bytes": Use(LOOKUPS, _RELATION.why, {Way.PARTS}),
+    "analyze": Use(_JOINS, "it has no join of two tables that Penstock runs, to count its pairs"),
+}
+
+#: Options of ``penstock explain``.
 EXPLAIN = {
     **_READ,
     **{name: COMMAND[name] for name in ("nodes", "nodes_token", "algorithm")},
-    **{name: use for name, use in QUERY.items() if name != "functions"},
-    "memory_bytes": Use(LOOKUPS, _RELATION.why, {Way.PARTS}),
+    **{name: use for name, use in PLAN.items() if name != "functions"},
     "no_band": Use(_JOINS, "it has no band form"),
-    "analyze": Use(_JOINS, "it has no join of two tables that Penstock runs, to count its pairs"),
+    "html": _WHOLE,
+    "open_page": _WHOLE,
 }
 
 #: Options of :func:`penstock.stream`.

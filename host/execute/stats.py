@@ -37,6 +37,8 @@ class Stats:
         Time since the join began.
     busy_s : float
         Sum of the seconds of all tasks on the device.
+    rows_s : float
+        Sum of the seconds in which output rows of tables were made.
     late : dict of str to int
         Late rows per side.
     counters : dict of str to int
@@ -50,11 +52,12 @@ class Stats:
     pairs_pruned: int = 0
     seconds: float = 0.0
     busy_s: float = 0.0
+    rows_s: float = 0.0
     late: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter, repr=False)
-    #: Held to add to ``pairs_pruned``: orders are made in one thread and end in others.
-    _pruning: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    #: Held to add to ``pairs_pruned`` and ``rows_s``: several threads do.
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @staticmethod
     def for_devices(devices: Sequence[Device]) -> Stats:
@@ -84,8 +87,13 @@ class Stats:
 
     def prune(self, pairs: int) -> None:
         """Add predicate tests that were not needed; from any thread."""
-        with self._pruning:
+        with self._lock:
             self.pairs_pruned += pairs
+
+    def note_rows(self, seconds: float) -> None:
+        """Add seconds in which output rows were made; from any thread."""
+        with self._lock:
+            self.rows_s += seconds
 
     def count(self, other: Stats) -> None:
         """Add the work of another join; its rows are counted elsewhere."""

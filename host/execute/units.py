@@ -24,6 +24,32 @@ _TUPLES, _PAIRS = 1 << 12, 1 << 21
 _STEP = 0.6180339887498949
 
 
+def sampled_pairs(
+    start: np.ndarray, end: np.ndarray, tuples: int, pairs: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sample the pairs of tuples and the positions of their ranges.
+
+    Parameters
+    ----------
+    tuples, pairs : int
+        Most of each.
+
+    Returns
+    -------
+    at : ndarray of int64
+        The tuples.
+    i, positions : ndarray
+        Of each pair: the place of its tuple in ``at``, and its position.
+    """
+    some = Piece(np.arange(len(start)), start, end).sample(tuples)
+    at, length = some.rows, some.end - some.start
+    rows = np.minimum(length, pairs // max(len(at), 1))
+    low = some.start + ((length - rows) * (np.arange(len(at)) * _STEP % 1)).astype(np.int64)
+    before = np.cumsum(rows) - rows
+    i = np.repeat(np.arange(len(at), dtype=np.uint32), rows)
+    return at, i, np.arange(len(i)) + np.repeat(low - before, rows)
+
+
 @dataclass(frozen=True)
 class WidthEstimate:
     """Estimate of the pairs that units of one width find.
@@ -76,13 +102,7 @@ class UnitSample:
         assert isinstance(program, BandProgram)
         sampled = window.keys_at(spread(window.first, window.end, MOST_SAMPLED))
         fitted = layout.window(sampled)
-        some = Piece(np.arange(len(start)), start, end).sample(_TUPLES)
-        at, length = some.rows, some.end - some.start
-        rows = np.minimum(length, _PAIRS // max(len(at), 1))
-        low = some.start + ((length - rows) * (np.arange(len(at)) * _STEP % 1)).astype(np.int64)
-        before = np.cumsum(rows) - rows
-        i = np.repeat(np.arange(len(at), dtype=np.uint32), rows)
-        positions = np.arange(len(i)) + np.repeat(low - before, rows)
+        at, i, positions = sampled_pairs(start, end, _TUPLES, _PAIRS)
         keys = layout.window(window.keys_at(positions))
         bounds = layout.stream({key: v.at(at) for key, v in columns.items()}, len(at)).arrays
         return cls(program, fitted[: program.tests], bounds, keys[: program.tests], i)

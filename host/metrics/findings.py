@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .report import Report
+from penstock.words import count, many, span
+
+from .report import Report, lag_s
 
 #: Least share of a source's rows that are late.
 _LATE = 0.01
@@ -17,8 +19,6 @@ _LATE = 0.01
 _FULL = 0.8
 #: Least work of the busiest lane over the mean, as planned.
 _BUSIEST = 1.5
-#: Seconds of a unit of time.
-SECONDS = {"D": 86_400.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.text}; {self.remedy}"
-
-
-def span_text(span: int, unit: str) -> str:
-    """Write a span of time, such as 40 s or 1.5 h; spans of plain integers as they are."""
-    if unit not in SECONDS:
-        return f"{span:,} {unit}".rstrip()
-    seconds = span * SECONDS[unit]
-    for name, size in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
-        if abs(seconds) >= 2 * size or (size == 1.0 and abs(seconds) >= size):
-            return f"{seconds / size:.3g} {name}"
-    return f"{seconds * 1e6:.3g} us"
 
 
 def of_report(report: Report, before: Report | None = None) -> list[Finding]:
@@ -90,8 +79,7 @@ def _lanes(report: Report, before: Report | None) -> Iterator[Finding]:
         elif failures := lane.failures - failed.get(lane.name, 0):
             yield Finding(
                 "retries",
-                f"{failures:,} {'task' if failures == 1 else 'tasks'} failed on lane {lane.name}, "
-                "and ran again",
+                f"{many(failures, 'task')} failed on lane {lane.name}, and ran again",
                 "rows are not affected; logging of penstock says what failed",
                 lane.name,
             )
@@ -113,11 +101,11 @@ def _memory(report: Report) -> Iterator[Finding]:
 
 def _waiting(report: Report) -> Iterator[Finding]:
     silent = [alias for alias, rows in report.arrived.items() if not rows]
-    others = [alias for alias, rows in report.arrived.items() if rows]
-    for alias in silent if others else ():
+    senders = [alias for alias, rows in report.arrived.items() if rows]
+    for alias in silent if senders else ():
         yield Finding(
             "silent",
-            f"no row of {alias} has come, and {' and '.join(others)} keeps its rows for it",
+            f"no row of {alias} has come, and {' and '.join(senders)} keeps its rows for it",
             f"push rows of {alias}, or say how far its time is: advance({alias!r}, time)",
             alias,
         )
@@ -126,11 +114,12 @@ def _waiting(report: Report) -> Iterator[Finding]:
         return
     slowest = min(clock.watermarks, key=clock.watermarks.__getitem__)
     ahead = max(clock.watermarks.values()) - clock.watermarks[slowest]
-    least = max(clock.reach, round(1 / SECONDS.get(clock.unit, 1.0)))
-    if ahead > least:
+    seconds = lag_s(ahead, report.unit)
+    if ahead > clock.reach and (ahead if seconds is None else seconds) > 1:
+        text = count(ahead) if seconds is None else span(seconds)
         yield Finding(
             "waiting",
-            f"this stream waits for {slowest}, {span_text(ahead, clock.unit)} behind",
+            f"this stream waits for {slowest}, {text} behind",
             f"push {slowest} sooner, or advance({slowest!r}, time) where it has no rows; "
             "Flow(idle_s=...) leaves out a source that is silent",
             slowest,

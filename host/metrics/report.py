@@ -166,21 +166,18 @@ class WorkerReport:
 
 @dataclass(frozen=True)
 class ClockReport:
-    """The event times of a join's sources, in one unit.
+    """The event times of a join's sources, in the unit of the window.
 
     Parameters
     ----------
     watermarks : mapping of alias to int
         Times below which no row of a source comes; sources that have none yet, or have ended, are
         left out.
-    unit : str
-        Unit of the times: "us"; "" for plain integers.
     reach : int, optional
         Greatest difference of the times of rows that meet; None without one.
     """
 
     watermarks: Mapping[str, int]
-    unit: str
     reach: int | None
 
 

@@ -110,7 +110,10 @@ def _reason(node: Expr, program: GeneralProgram) -> str | None:
 
 def _type_reason(dtype: Type) -> str | None:
     if dtype.is_float:
-        return "it is a floating-point value; declare a fixed-point scale for its columns"
+        return (
+            "it is a floating-point value; declare a fixed-point scale for its columns, or cast "
+            "them to DECIMAL, as a query that is run in parts needs"
+        )
     if dtype.is_text or dtype.kind is Kind.NULL:
         return f"it is a {dtype.kind.value} value"
     if dtype.bits > MAX_BITS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,16 +11,11 @@ import typer
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.join.lookup.relation_source import RelationTable, relation
-from penstock.host.keys.prepare import program_keys, stream_values, window_keys
 from penstock.host.rows.formats import CsvFormat, format_of
-from penstock.host.rows.sides import SideRows
 
 from ..api.received import TableFiles
 from ..api.table_query import TableQuery
 from ..errors import FileError, UsageError
-from ..expr.columns import Vector
-from ..plan.forms import JoinForm
-from ..plan.query import other
 from ..query.options import QueryOptions
 from ..uses import Entrance, Way
 from . import values
@@ -203,17 +198,6 @@ class Asked:
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
             raise FileError(f"cannot read {self.text_file}: {reason}") from None
-
-
-def keys_of(
-    sides: Mapping[str, SideRows], form: JoinForm
-) -> tuple[Sequence[Vector], Sequence[Vector]]:
-    """Compute the keys that a form of a join prepares: of window tuples, of stream tuples."""
-    window, stream = sides[form.window], sides[other(form.window)]
-    return (
-        window_keys(form, window.columns, len(window))[: program_keys(form)],
-        stream_values(form, stream.columns, len(stream)),
-    )
 
 
 def open_named(name: str, *, address: str | None = None, **options: Any) -> Device:

@@ -30,7 +30,7 @@ _IN_PYTHON = {
 
 
 #: Parameters of commands that name what is written.
-WRITTEN = frozenset({"out", "output", "stats", "trace", "vcd", "picture"})
+WRITTEN = frozenset({"out", "output", "stats", "trace", "vcd", "picture", "html"})
 #: Parameters with text that names what is read, perhaps as NAME=PLACE. Others are of type Path.
 READ = frozenset({"table", "relation", "file", "location", "upserts", "deletes", "append"})
 

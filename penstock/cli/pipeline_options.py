@@ -15,6 +15,7 @@ from penstock.host.device.registry import open_device
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.prepare import layout
 
+from ..api.explaining import keys_of
 from ..api.table_query import TableQuery
 from ..errors import MissingToolError, PenstockError, UsageError, installing
 from ..plan.forms import JoinForm, join_form
@@ -188,7 +189,7 @@ def _modes(text: str | None) -> frozenset[Mode]:
 
 
 def _program(form: JoinForm, join: TableJoin) -> Program:
-    keys = inputs.keys_of(join.tables.sides, form)
+    keys = keys_of(join.tables.sides, form)
     widths = range(KEY_STEP_BITS, 64 + 1, KEY_STEP_BITS)
     return layout(form, *keys, widths, spare_bits=KEY_STEP_BITS).program
 

@@ -15,7 +15,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from ..plan.shown import Fact
 from ..words import count, per_second
 
 #: Soft wrap keeps one message on one line, whatever the width of the terminal.
@@ -74,17 +73,6 @@ def say_json(report: Any) -> None:
 def heading(text: str) -> None:
     """Print the name of a part of the result."""
     results.print(f"\n{text}", style="bold", markup=False, highlight=False)
-
-
-def line(name: str, text: str) -> None:
-    """Print a named line of a part of the result."""
-    say(f"{name:12} {text}")
-
-
-def facts(lines: Iterable[Fact]) -> None:
-    """Print facts of a plan, a line each."""
-    for name, text in lines:
-        line(name, text)
 
 
 def note(text: str) -> None:

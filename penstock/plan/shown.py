@@ -65,9 +65,13 @@ def query_facts(query: Grouped, counts: Mapping[str, str] | None = None) -> list
         facts += side_facts(topic, side, names, counts.get(side.side, ""))
         read = (f"{name} {types[side.side, name]}" for name in judged.columns_of(side.side))
         facts.append(("  reads", ", ".join(read) or "no column"))
-    window = str(query.sessions or query.window) if query.is_windowed else "none: all rows meet"
-    facts += [("join", query.kind.value.lower()), ("window", window)]
+    facts += [("join", query.kind.value.lower()), ("window", window_text(query))]
     return [*facts, *zone, ("predicate", show(query.predicate, names)), *groups]
+
+
+def window_text(query: JoinQuery) -> str:
+    """The window of a join."""
+    return str(query.sessions or query.window) if query.is_windowed else "none: all rows meet"
 
 
 def lookup_facts(plan: LookupPlan, pages: str = "all are read") -> list[Fact]:

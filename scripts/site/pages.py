@@ -86,6 +86,9 @@ def api() -> dict[str, tuple[str, list[str]]]:
             [
                 f"{metrics}.Report",
                 f"{metrics}.LaneReport",
+                f"{metrics}.ClockReport",
+                "penstock.host.metrics.findings.Finding",
+                "penstock.host.metrics.findings.of_report",
                 "penstock.host.execute.stats.Stats",
                 "penstock.host.execute.trace.Trace",
                 "penstock.host.workers.results.Polled",

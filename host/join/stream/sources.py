@@ -306,7 +306,7 @@ class Sources(ABC):
         bounds = (window.before, window.after)
         reach = max((abs(one) for one in bounds if one is not None), default=0)
         by_alias = {self.sources[side].side.alias: time for side, time in known.items()}
-        return ClockReport(by_alias, window.unit, None if None in bounds else reach)
+        return ClockReport(by_alias, None if None in bounds else reach)
 
     def next_idle(self, now: float) -> list[float]:
         """Return when the next feed of each side becomes idle, unless it sends before."""

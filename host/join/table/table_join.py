@@ -20,7 +20,7 @@ from ...device.base import Device, device_list
 from ...device.cut import Cutting
 from ...emit.delivery import Delivery
 from ...emit.open_delivery import open_delivery
-from ...emit.output import Making, RowsByArrival, make_rows
+from ...emit.output import Making, RowsByArrival, make_rows, timed
 from ...execute.chunk import Chunk, with_many_pairs
 from ...execute.executor import lane_names
 from ...execute.order import Order
@@ -246,14 +246,14 @@ class TableJoin:
             with closing(makings), closing(make_rows(makings, lanes, after_batch)) as rows:
                 yield from rows
 
-    @staticmethod
     def _makings(
-        delivery: Delivery, chunks: Generator[Chunk, None, None], stack: ExitStack
+        self, delivery: Delivery, chunks: Generator[Chunk, None, None], stack: ExitStack
     ) -> Generator[Making, None, None]:
         """Tell how to make the rows of chunks; close a stack after the last one."""
         with stack, closing(chunks):
             for chunk in with_many_pairs(map(delivery.matches, chunks), LEAST_PAIRS):
-                yield from delivery.rows(chunk)
+                for making in delivery.rows(chunk):
+                    yield timed(making, self.stats.note_rows)
                 delivery.note(chunk)
 
     def _chunks(self, prepared: Prepared, step: WindowStep) -> Generator[Chunk, None, None]:

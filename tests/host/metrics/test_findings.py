@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock.host.device.base import Device
 from penstock.host.join.stream import Flow, JoinStream
-from penstock.host.metrics.findings import Finding, of_report, span_text
+from penstock.host.metrics.findings import Finding, of_report
 from penstock.host.metrics.report import LaneReport, Report, RoutingReport
 from penstock.query import compile_query
 from tests.host.kit.streams import SCHEMA, batch_of
@@ -115,15 +115,6 @@ def test_lanes_and_keys(device: Device) -> None:
     routing = RoutingReport(busiest=1.1, entries=0, split=0, copies=0, moved=0, seconds=0.0)
     assert rules(replace(report, routing=routing)) == []
     assert rules(replace(report, routing=replace(routing, busiest=2.0))) == [("skew", "")]
-
-
-@pytest.mark.parametrize(
-    ("span", "unit", "text"),
-    [(40_000_000, "us", "40 s"), (90, "s", "90 s"), (7_200, "s", "2 h"), (5, "ms", "5 ms"),
-     (1_500, "", "1,500"), (3, "D", "3 d"), (0, "ns", "0 us")],
-)  # fmt: skip
-def test_spans(span: int, unit: str, text: str) -> None:
-    assert span_text(span, unit) == text
 
 
 def test_a_finding_in_a_line() -> None:
