@@ -47,6 +47,7 @@ ASSETS = {
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
 _TITLE = re.compile(r"^# (.*)$", re.M)
+_HEADING = re.compile(r"^#+ ", re.M)
 #: Code in a text: nothing in it is a link.
 _CODE = re.compile(r"(`[^`]*`)")
 
@@ -142,7 +143,7 @@ def relinked(page: str, text: str) -> str:
             return f"{image}[{words}]({to}{mark}{anchor})"
         if not (ROOT / origin).exists():
             LOG.warning("%s links to %s, which is not there", page, target)
-        return f"{words} (`{origin}`)" if origin not in words else words
+        return f"`{origin}`" if words == origin else f"{words} (`{origin}`)"
 
     parts = _FENCE.split(text)
     parts[::2] = [_LINK.sub(link, part) for part in parts[::2]]
@@ -167,6 +168,8 @@ def on_config(config: MkDocsConfig) -> None:
     for page in order():
         folders.setdefault(posixpath.dirname(page), []).append(page)
     rest = folders.pop("", [])
+    rest.remove("architecture.md")
+    folders["inside"].insert(0, "architecture.md")
     sections = [{name.capitalize(): pages} for name, pages in folders.items()]
     files = sorted((DOCS / "decisions").glob("*.md"))
     decided = ["decisions/index.md", *(f"decisions/{path.name}" for path in files)]
@@ -206,7 +209,16 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     # Who searches wants to know how it is, before why and since when.
     if page.file.src_uri.startswith(("decisions/", "changelog")):
         page.meta["search"] = {"boost": 0.2}
-    return relinked(page.file.src_uri, markdown)
+    return under_one_title(relinked(page.file.src_uri, markdown))
+
+
+def under_one_title(text: str) -> str:
+    """Make the headings below the first one a level smaller, if there are several titles."""
+    parts = _FENCE.split(text)
+    if sum(len(_TITLE.findall(part)) for part in parts[::2]) > 1:
+        parts[::2] = [_HEADING.sub(r"#\g<0>", part) for part in parts[::2]]
+        parts[0] = parts[0].replace("##", "#", 1)
+    return "".join(parts)
 
 
 def on_page_content(html: str, page: Page, **_: object) -> None:
