@@ -47,6 +47,7 @@ ASSETS = {
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
 _TITLE = re.compile(r"^# (.*)$", re.M)
+_PAGE = re.compile(r"\bdocs/([\w/-]+)\.md\b")
 _HEADING = re.compile(r"^#+ ", re.M)
 #: Code in a text: nothing in it is a link.
 _CODE = re.compile(r"(`[^`]*`)")
@@ -185,6 +186,7 @@ def introduction(module: Any) -> str:
     """Markdown of a package's docstring: what it is, and the names that its examples use."""
     summary, _, rest = (inspect.getdoc(module) or "").partition("\n\nExamples\n--------\n")
     text, _, code = rest.partition("\n\n")
+    summary = _PAGE.sub(r"[\g<0>](../\1.md)", summary)
     return f"{summary}\n\n{text}\n\n```pycon\n{code}\n```\n"
 
 
