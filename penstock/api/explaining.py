@@ -115,16 +115,9 @@ def explain(
 
     Examples
     --------
-    >>> import penstock, pyarrow as pa
-    >>> rides = pa.table({"id": [1, 2], "t": [10, 50], "x": [0, 9]})
-    >>> cabs = pa.table({"cab": [7, 8], "t": [12, 90], "x": [2, 9]})
-    >>> plan = penstock.explain(
-    ...     "SELECT id, cab FROM rides r JOIN cabs c ON abs(r.x - c.x) < 5 "
-    ...     "AND c.t BETWEEN r.t - 5 AND r.t + 5",
-    ...     {"rides": rides, "cabs": cabs}, time={"r": "t", "c": "t"},
-    ... )
-    >>> [node.title for node in plan.nodes]
-    ['r', 'c', 'window', 'c probes r', 'band, 1 test', 'output']
+    >>> plan = penstock.explain(near, tables, time=time)
+    >>> [node.title for node in plan.nodes][:3]
+    ['o', 'g', 'window']
     """
     entrance = Entrance.from_call(PLAN, explain, locals())
     options = QueryOptions.from_call(locals(), entrance)
