@@ -86,6 +86,9 @@ def api() -> dict[str, tuple[str, list[str]]]:
         "api/results.md": (
             "What calls return",
             [
+                "penstock.api.explained.Explanation",
+                "penstock.host.metrics.findings.Finding",
+                "penstock.host.page.page.Page",
                 f"{metrics}.Report",
                 f"{metrics}.LaneReport",
                 f"{metrics}.ClockReport",

@@ -32,6 +32,11 @@ def test_a_name_has_an_example_that_runs(name, value, tmp_path, monkeypatch):
     run_examples(penstock, value, tmp_path)
 
 
+def test_a_page(tmp_path):
+    pytest.importorskip("bokeh", reason="needs pip install 'penstock[page]'")
+    run_examples(penstock, penstock.RunningQuery.page, tmp_path)
+
+
 @pytest.mark.skipif(find_spec("mpi4py") is None, reason="needs pip install 'penstock[mpi]'")
 def test_names_of_ranks():
     command = [sys.executable, "-m", "tests.kit.docstrings", "penstock.workers", *OF_RANKS]

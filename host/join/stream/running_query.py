@@ -248,6 +248,12 @@ class RunningQuery(ABC, Generic[Rows]):
             The port is taken, or the address needs a token.
         MissingToolError
             Bokeh is not installed.
+
+        Examples
+        --------
+        >>> with penstock.stream(near, schemas, time=time) as stream:
+        ...     stream.page().url.startswith("http://127.0.0.1:")
+        True
         """
         from ...page.page import show_reports
 
