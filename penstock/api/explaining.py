@@ -198,8 +198,8 @@ def explanation(
         for name, table in reads.items():
             if name not in places:
                 places[name] = notes.node("source", name, [_size(table)])
-            elif (node := notes.nodes[places[name]]).kind == "part":
-                node.lines.append(_size(table))
+            elif (size := _size(table)) not in (lines := notes.nodes[places[name]].lines):
+                lines.append(size)
         engine = [part.engine + (f": {part.why}" if part.why else "")]
         places[part.name] = notes.node("part", part.name, engine, [places[name] for name in reads])
 
@@ -366,7 +366,7 @@ def _join_nodes(
         form = direction.evaluation.form
         tuples, rows = (query.names[side] for side in (direction.side, other(direction.side)))
         done = join.costed.get(direction.form, Costed()).outcome() if has_run else []
-        lines = (*_search_lines(costed, direction.pairs, tuples, rows), *done)
+        lines = (*_search_lines(costed, tuples, rows), *done)
         search = notes.node("search", f"{tuples} probes {rows}", lines, (window,))
         is_band = isinstance(program, BandProgram)
         lines = [f"codes of {program.key_bits} bits" if is_band else form.why_general(query.names)]
@@ -385,10 +385,10 @@ def _join_nodes(
     _output_node(notes, join.schema.names, tests, *measured)
 
 
-def _search_lines(costed: Costed, pairs: int, tuples: str, rows: str) -> Iterator[str]:
+def _search_lines(costed: Costed, tuples: str, rows: str) -> Iterator[str]:
     chosen = costed.chosen
     if chosen is None:
-        yield "every pair is tested" if pairs else ""
+        yield "every pair is tested"
         return
     yield f"{chosen.kind} by {costed.by(chosen)}"
     share = f"{100 * chosen.share:.2g} %"

@@ -40,7 +40,7 @@ _STYLE = """
 .penstock-plan li small, .penstock-plan summary small { color: var(--faint); }
 .penstock-plan li b { display: block; }
 .penstock-plan .drawing { overflow-x: auto; }
-.penstock-plan svg { display: block; margin: 0 auto; font: 12px ui-monospace, monospace; }
+.penstock-plan svg { display: block; font: 12px ui-monospace, monospace; }
 .penstock-plan svg text { fill: var(--faint); white-space: pre; }
 .penstock-plan svg .title { fill: var(--text); font-weight: 600; }
 .penstock-plan svg rect.box { fill: var(--box); stroke: var(--line); }
@@ -61,7 +61,8 @@ def page(plan: Explanation) -> str:
         '<meta name="color-scheme" content="light dark">\n'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        "<title>Penstock: a plan</title>\n<style>body { margin: 0; }</style>\n</head>\n"
+        "<title>Penstock: a plan</title>\n<style>body { margin: 0; } "
+        ".penstock-plan { box-sizing: border-box; min-height: 100vh; }</style>\n</head>\n"
         f"<body>\n{fragment(plan)}</body>\n</html>\n"
     )
 
@@ -86,35 +87,49 @@ def fragment(plan: Explanation) -> str:
 
 
 def drawing(nodes: Sequence[Node]) -> str:
-    """Draw nodes from top to bottom as SVG, each row behind those whose rows it takes."""
+    """Draw nodes from top to bottom as SVG, each in a row behind those whose rows it takes."""
     texts = [
         [_cut(one.title, 1), *(_cut(line, _MOST_LINES) for line in one.lines)] for one in nodes
     ]
     heights = [_LINE * sum(map(len, lines)) + 18 for lines in texts]
+    # A part that was only looked at leads nowhere; the last node is the output.
+    shown = {len(nodes) - 1}
+    for place in reversed(range(len(nodes))):
+        shown.update(nodes[place].after if place in shown else ())
     rows: dict[int, list[int]] = defaultdict(list)
     for place, depth in enumerate(_depths(nodes)):
-        rows[depth].append(place)
-    across = max((len(row) for row in rows.values()), default=0)
-    width = across * _WIDTH + (across + 1) * _GAP
-    corners: dict[int, tuple[float, float]] = {}
-    y = 8.0
+        if place in shown:
+            rows[depth].append(place)
+    corners: dict[int, tuple[int, int]] = {}
+    y = 8
     for depth in sorted(rows):
-        row = sorted(rows[depth], key=lambda place: _middle(nodes[place], corners))
-        x = (width - len(row) * (_WIDTH + _GAP) + _GAP) / 2
-        for number, place in enumerate(row):
-            corners[place] = (x + number * (_WIDTH + _GAP), y)
-        y += max(heights[place] for place in row) + _DROP
-    height = max(y - _DROP + 8, 16)
+        # Columns begin at the left, which a narrow screen shows; between them is room for edges.
+        for column, place in enumerate(rows[depth]):
+            corners[place] = (4 + column * (_WIDTH + _GAP), y)
+        y += max(heights[place] for place in rows[depth]) + _DROP
+    width = max(map(len, rows.values())) * (_WIDTH + _GAP)
+    height = y - _DROP + 8
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="plan">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" role="img" aria-label="plan">\n'
         '<defs><marker id="penstock-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>\n'
     ]
-    for place, node in enumerate(nodes):
-        parts += (_edge(corners, heights, one, place) for one in node.after)
-    for place, node in enumerate(nodes):
-        parts += _box(node, texts[place], *corners[place], heights[place])
+    for place, (x, y) in sorted(corners.items()):
+        for above in nodes[place].after:
+            x0, y0 = corners[above]
+            y0 += heights[above]
+            start = x0 + _WIDTH // 2
+            parts.append(f'<path d="M{start} {y0}')
+            if y - y0 > _DROP:  # beside the boxes between
+                side = x0 + _WIDTH + _GAP // 2
+                parts.append(f"C{start} {y0 + 22} {side} {y0} {side} {y0 + 22}V{y - 22}")
+                start, y0 = side, y - 22
+            end, middle = x + _WIDTH // 2, (y0 + y) // 2
+            parts.append(f"C{start} {middle} {end} {middle} {end} {y - 1}")
+            parts.append('" marker-end="url(#penstock-arrow)"/>\n')
+    for place, corner in sorted(corners.items()):
+        parts += _box(nodes[place], texts[place], *corner, heights[place])
     return "".join([*parts, "</svg>\n"])
 
 
@@ -130,30 +145,11 @@ def _depths(nodes: Sequence[Node]) -> list[int]:
     return depths
 
 
-def _middle(node: Node, corners: dict[int, tuple[float, float]]) -> float:
-    places = [corners[one][0] for one in node.after if one in corners]
-    return sum(places) / len(places) if places else 0.0
-
-
-def _edge(
-    corners: dict[int, tuple[float, float]], heights: Sequence[float], above: int, below: int
-) -> str:
-    (x0, y0), (x1, y1) = corners[above], corners[below]
-    x0, y0, x1 = x0 + _WIDTH / 2, y0 + heights[above], x1 + _WIDTH / 2
-    bend = min(_DROP / 2, (y1 - y0) / 2)
-    return (
-        f'<path d="M{x0:g} {y0:g}V{y1 - 2 * bend:g}C{x0:g} {y1 - bend:g} {x1:g} {y1 - bend:g} '
-        f'{x1:g} {y1 - 1:g}" marker-end="url(#penstock-arrow)"/>\n'
-    )
-
-
-def _box(
-    node: Node, texts: Sequence[Sequence[str]], x: float, y: float, height: float
-) -> Iterator[str]:
+def _box(node: Node, texts: Sequence[Sequence[str]], x: int, y: int, height: int) -> Iterator[str]:
     tip = escape("\n".join([node.title, *node.lines]))
-    yield f'<g transform="translate({x:g} {y:g})"><title>{tip}</title>\n'
-    yield f'<rect class="box" width="{_WIDTH}" height="{height:g}" rx="6"/>\n'
-    yield f'<rect class="{escape(node.kind)}" width="5" height="{height:g}" rx="2"/>\n'
+    yield f'<g transform="translate({x} {y})"><title>{tip}</title>\n'
+    yield f'<rect class="box" width="{_WIDTH}" height="{height}" rx="6"/>\n'
+    yield f'<rect class="{escape(node.kind)}" width="5" height="{height}" rx="2"/>\n'
     at = 4
     for number, lines in enumerate(texts):
         for line in lines:
