@@ -19,8 +19,12 @@ import penstock
 from penstock.api.explained import Explanation, Node
 from penstock.api.plan_page import drawing
 from penstock.errors import UsageError
+from penstock.host.join.table.pair_findings import PairSample
+from penstock.host.join.table.table_join import TableJoin
+from penstock.query import compile_query
 from penstock.uses import UnusedError
 from tests.penstock.cli.conftest import cli
+from tests.penstock.kit.devices import InterpretingCpu
 
 __all__ = ["cli"]
 
@@ -167,13 +171,14 @@ def test_a_users_text_is_no_markup() -> None:
     evil = '</title></pre><script>alert("1")</script><img src=x onerror=alert(1)>'
     one = TABLES["a"].append_column("<b onclick=x>", TABLES["a"]["k"])
     text = (
-        f"SELECT a.`<b onclick=x>` AS `<script>`, b.id AS j FROM a JOIN b ON '{evil}' <> "
-        "concat(a.x, '') AND a.`<b onclick=x>` < b.k"
+        f"SELECT a.`<b onclick=x>` AS `<script>`, `<i>`.id AS j FROM a JOIN b AS `<i>` ON '{evil}' "
+        "<> concat(a.x, '') AND a.`<b onclick=x>` < `<i>`.k"
     )
-    plan = penstock.explain(text, {"a": one, "b": TABLES["b"]}, **WINDOW)
+    options = {"time": {"a": "t", "<i>": "t"}, "within": ROWS}
+    plan = penstock.explain(text, {"a": one, "b": TABLES["b"]}, **options)
     for shown in (plan.html(), plan._repr_html_()):
         page = Tags(shown)
-        assert not page.tags & {"script", "img", "b onclick=x", "link", "iframe", "a"}
+        assert not page.tags & {"script", "img", "b onclick=x", "link", "iframe", "a", "i"}
         assert not page.attributes & {"onerror", "onclick", "src", "href"}
         assert "&lt;script&gt;" in shown
         assert "http" not in shown.replace("http://www.w3.org/2000/svg", "").replace(
@@ -227,8 +232,25 @@ def test_last_comparison() -> None:
     after = explained(f"{GENERAL} AND b.x BETWEEN a.x - 3 AND a.x + 3", analyze=True)
     assert rules(after) == []
     assert pairs_tested(after) < pairs_tested(before) / 50
+    # Each of two comparisons fails for most pairs, but neither does so alone.
+    both = explained(f"{GENERAL} AND (a.k - b.k) * (a.k - b.k + 1) <= 0")
+    assert rules(both) == []
     # Few pairs are no matter.
     assert rules(explained(GENERAL, {"a": table(1, 500), "b": table(2, 500)})) == []
+
+
+def test_a_sample_that_has_every_pair() -> None:
+    few = {"a": table(1, 300), "b": table(2, 400)}
+    on = f"{SELECT} a.x * b.k < 900 AND a.k <> b.k"
+    query = compile_query(on, {name: one.schema for name, one in few.items()}, **WINDOW)
+    with InterpretingCpu() as device:
+        join = TableJoin(query, few, device)
+        (direction,) = join.directions
+        sample = PairSample.take(join, direction)
+    x, k = few["a"]["x"].to_numpy()[:, None], few["a"]["k"].to_numpy()[:, None]
+    other = few["b"]["k"].to_numpy()[None]
+    assert sorted(sample.passed.sum(1)) == sorted([(x * other < 900).sum(), (k != other).sum()])
+    assert sample.passed.shape == (2, 300 * 400)
 
 
 def test_last_comparison_behind_an_order() -> None:
