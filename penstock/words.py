@@ -17,6 +17,11 @@ def many(number: int, thing: str) -> str:
     return f"{count(number)} {thing}{'' if number == 1 else plural}"
 
 
+def percent(share: float) -> str:
+    """Write a share: 98.2 %."""
+    return f"{100 * share:.3g} %"
+
+
 def per_second(rate: float, thing: str) -> str:
     """Write a rate of things: 7.2 pairs/s, 950 rows/s, 1.20 G pairs/s."""
     for scale, prefix in ((1e9, "G "), (1e6, "M ")):

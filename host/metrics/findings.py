@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.words import count, many, span
+from penstock.words import count, many, percent, span
 
 from .report import Report, lag_s
 
@@ -93,7 +93,7 @@ def _memory(report: Report) -> Iterator[Finding]:
     remedy = "poll more often" if part == "results" else "take a shorter window"
     yield Finding(
         "memory",
-        f"{used / limit:.0%} of the memory budget of {limit / 1e6:,.1f} MB is in use, most by "
+        f"{percent(used / limit)} of the memory budget of {limit / 1e6:,.1f} MB is in use, most by "
         f"{part}; push waits when it is full",
         f"{remedy}, or give more: Flow(memory_bytes=...)",
     )
@@ -134,8 +134,8 @@ def _late(report: Report, before: Report | None) -> Iterator[Finding]:
         if late > 0 and late >= _LATE * rows:
             yield Finding(
                 "late",
-                f"{late / max(rows, late):.1%} of the rows of {alias} came too late, and joined "
-                "nothing",
+                f"{percent(late / max(rows, late))} of the rows of {alias} came too late, and "
+                "joined nothing",
                 f"declare how far they are out of order: disorder={{{alias!r}: ...}}; late() gives "
                 "these rows",
                 alias,

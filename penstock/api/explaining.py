@@ -66,7 +66,7 @@ from ..query.ansi import beyond_spark
 from ..query.options import QueryOptions, Rows, Within
 from ..user_functions import Udf
 from ..uses import PLAN, Entrance
-from ..words import many
+from ..words import many, percent
 from .classify import Table, columns_of
 from .explained import Explanation, Notes
 from .received import TableLike, as_table
@@ -391,13 +391,13 @@ def _search_lines(costed: Costed, tuples: str, rows: str) -> Iterator[str]:
         yield "every pair is tested"
         return
     yield f"{chosen.kind} by {costed.by(chosen)}"
-    share = f"{100 * chosen.share:.2g} %"
+    share = percent(chosen.share)
     yield f"{costed.tested(chosen):,.0f} rows of {rows} expected for each of {tuples}: {share}"
 
 
 def _tested(stats: Stats) -> str:
     window = stats.pairs_in_window
-    share = f"{100 * stats.pairs_evaluated / window:.3g} %" if window else "none"
+    share = percent(stats.pairs_evaluated / window) if window else "none"
     return f"{stats.pairs_evaluated:,} tested, {share} of {window:,} in the window"
 
 

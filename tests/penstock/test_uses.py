@@ -29,6 +29,7 @@ from penstock.host.workers.here import GroupStream
 from penstock.uses import (
     COMMAND,
     EXPLAIN,
+    PLAN,
     SPARK,
     SPARK_STREAM,
     STREAM,
@@ -261,6 +262,7 @@ def options_of(app: typer.Typer) -> dict[str, str]:
 
 def test_the_tables_have_the_options_of_the_calls() -> None:
     assert TABLES.keys() == names(penstock.sql)
+    assert PLAN.keys() == names(penstock.explain)
     assert STREAM.keys() == names(penstock.stream)
     assert COMMAND.keys() - {"functions"} == options_of(cli_sql.app).keys()
     assert EXPLAIN.keys() == options_of(cli_explain.app).keys()

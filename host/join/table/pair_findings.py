@@ -19,7 +19,7 @@ from penstock.plan.logic import conjuncts_of, equalities
 from penstock.plan.plan import Output
 from penstock.plan.query import JoinQuery, TimeWindow, other
 from penstock.types import Kind
-from penstock.words import many
+from penstock.words import many, percent
 
 from ...device.cut import spread
 from ...execute.units import sampled_pairs
@@ -169,8 +169,8 @@ def _one_key(join: TableJoin) -> Iterator[Finding]:
             value = f" ({values[most]!s})" if is_plain else ""
             yield Finding(
                 "one key",
-                f"one value of {text}{value} has {counts[most] / counts.sum():.0%} of the rows of "
-                f"{names[side]}",
+                f"one value of {text}{value} has {percent(counts[most] / counts.sum())} of the "
+                f"rows of {names[side]}",
                 "if it stands for unknown, leave it out in WHERE; else compare one more value",
                 names[side],
             )
@@ -192,7 +192,7 @@ def _copying(join: TableJoin) -> Iterator[Finding]:
         columns = len(join.schema)
         yield Finding(
             "copying",
-            f"{share:.0%} of the time is copying rows out: {many(stats.rows, 'row')} of "
+            f"{percent(share)} of the time is copying rows out: {many(stats.rows, 'row')} of "
             f"{many(columns, 'column')}",
             "select fewer columns, or let the join count: GROUP BY, SEMI JOIN",
             "output",
@@ -244,16 +244,12 @@ def _last_comparison(
         why = f" ({min(reasons)})" if reasons else ""
         yield Finding(
             "last comparison",
-            f"{_percent(share)} of the pairs tested fail only {show(conjunct, names)}, which gives "
+            f"{percent(share)} of the pairs tested fail only {show(conjunct, names)}, which gives "
             f"no key to search by{why}",
             "add to ON a comparison that every match passes, too: of a column with its bounds from "
             "the other side, such as b.x BETWEEN a.x - 3 AND a.x + 3, or an equality",
             f"{names[direction.side]} probes {names[other(direction.side)]}",
         )
-
-
-def _percent(share: float) -> str:
-    return f"{min(100 * share, 99.9):.3g} %" if share < 1 else "all"
 
 
 def _general(join: TableJoin, direction: Direction) -> Iterator[Finding]:

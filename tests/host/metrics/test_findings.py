@@ -49,7 +49,7 @@ def test_late_rows_and_their_disorder(device: Device) -> None:
             assert [one for one in rules(report) if one[0] == "late"] == expected
             # Since the report before, all rows of a were late.
             texts = [one.text for one in of_report(report, before) if one.rule == "late"]
-            assert texts == ["100.0% of the rows of a came too late, and joined nothing"] * len(
+            assert texts == ["100 % of the rows of a came too late, and joined nothing"] * len(
                 expected
             )
             assert not [one for one in rules(before) if one[0] == "late"]
