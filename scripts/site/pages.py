@@ -44,6 +44,13 @@ ASSETS = {
     "assets/site.css": Path(__file__).with_name("site.css"),
 }
 
+#: Members of which the reference shows these: the others are Penstock's own.
+MEMBERS = {
+    "penstock.spark_bridge.streaming.join.StreamingJoin": "writeStream, explain, remaining, schema",
+    "penstock.host.execute.stats.Stats": "as_dict",
+    "penstock.host.execute.trace.Trace": "spans, write",
+}
+
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
 _TITLE = re.compile(r"^# (.*)$", re.M)
@@ -86,8 +93,6 @@ def api() -> dict[str, tuple[str, list[str]]]:
         "api/results.md": (
             "What calls return",
             [
-                "penstock.api.explained.Explanation",
-                "penstock.host.metrics.findings.Finding",
                 "penstock.host.page.page.Page",
                 f"{metrics}.Report",
                 f"{metrics}.LaneReport",
@@ -185,6 +190,11 @@ def on_config(config: MkDocsConfig) -> None:
     ]
 
 
+def options(name: str) -> str:
+    """Options of mkdocstrings for a name."""
+    return f"    options:\n      members: [{MEMBERS[name]}]" if name in MEMBERS else ""
+
+
 def introduction(module: Any) -> str:
     """Markdown of a package's docstring: what it is, and the names that its examples use."""
     summary, _, rest = (inspect.getdoc(module) or "").partition("\n\nExamples\n--------\n")
@@ -200,7 +210,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     texts = {page: written(o) for o, page in MOVED.items() if o.endswith(".md")}
     texts["decisions/index.md"] = decisions()
     for page, (title, names) in api().items():
-        shown = [f"::: {name}" for name in names]
+        shown = [f"::: {name}\n{options(name)}" for name in names]
         if title in ("penstock", "penstock.spark_bridge"):
             shown.insert(0, introduction(sys.modules[title]))
         texts[page] = "\n\n".join([f"# {title}", *shown, ""])

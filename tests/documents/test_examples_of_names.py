@@ -15,7 +15,7 @@ import pytest
 
 import penstock
 from penstock import spark_bridge, workers
-from tests.kit.docstrings import public, run_examples
+from tests.kit.docstrings import examples, public, run_examples
 from tests.kit.documents import ROOT
 
 #: They bind MPI to their process.
@@ -37,11 +37,17 @@ def test_a_page(tmp_path):
     run_examples(penstock, penstock.RunningQuery.page, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("mpi4py") is None, reason="needs pip install 'penstock[mpi]'")
 def test_names_of_ranks():
     command = [sys.executable, "-m", "tests.kit.docstrings", "penstock.workers", *OF_RANKS]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", OF_RANKS)
+def test_names_of_ranks_have_examples(name):
+    assert examples(getattr(workers, name), {})
 
 
 def test_what_is_wrong_is_noticed(tmp_path):

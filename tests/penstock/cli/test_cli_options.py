@@ -52,9 +52,9 @@ app.command()(command)
 @pytest.mark.parametrize(
     ("words", "ends"),
     [
-        ("penstock re", ["relation"]),
         ("penstock sql --tab", ["--table"]),
-        ("penstock spark p", ["pack"]),
+        pytest.param("penstock re", ["relation"], marks=pytest.mark.slow),
+        pytest.param("penstock spark p", ["pack"], marks=pytest.mark.slow),
     ],
 )
 def test_bash_completes_commands_and_options(words, ends):
