@@ -39,7 +39,7 @@ _HOW = {
 def sql(
     spark: SparkSession,
     query: str,
-    tables: Mapping[str, DataFrame | str | RelationTable],
+    tables: Mapping[str, DataFrame | str | RelationTable] | None = None,
     *,
     lanes: int | None = None,
     partitioning: str | None = None,
@@ -59,8 +59,9 @@ def sql(
         Of this process or, with Spark Connect, of a server.
     query : str
         ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/joins/sql.md.
-    tables : mapping of name to DataFrame, str or relation
-        A string names a table or temporary view of the session. One table may be a
+    tables : mapping of name to DataFrame, str or relation, optional
+        A string names a table or view of the session. Names of the query that are not here are
+        those of the session's own tables and views. One table may be a
         :func:`penstock.relation`, which needs no window; the other one may then be a batch or a
         streaming DataFrame, and the result is one like it.
     lanes : int, optional
@@ -185,7 +186,7 @@ def join(
 def stream(
     spark: SparkSession,
     query: str,
-    tables: Mapping[str, DataFrame | str | RelationTable],
+    tables: Mapping[str, DataFrame | str | RelationTable] | None = None,
     *,
     unique: Mapping[str, str | Sequence[str]] | None = None,
     disorder: Span | Mapping[str, Span] | None = None,
@@ -205,8 +206,8 @@ def stream(
     spark : SparkSession
     query : str
         ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/joins/sql.md.
-    tables : mapping of name to streaming DataFrame, str or relation
-        A string names a table or temporary view of the session. One table may be a
+    tables : mapping of name to streaming DataFrame, str or relation, optional
+        As for :func:`sql`. One table may be a
         :func:`penstock.relation`, which needs no window.
     unique : mapping of alias to column or columns, optional
         Columns of which no two rows have the same values, for GROUP BY; see
@@ -288,7 +289,7 @@ def stream(
 def explain(
     spark: SparkSession,
     query: str,
-    tables: Mapping[str, DataFrame | str | RelationTable],
+    tables: Mapping[str, DataFrame | str | RelationTable] | None = None,
     *,
     lanes: int | None = None,
     partitioning: str | None = None,

@@ -20,6 +20,7 @@ from .request import (
     frames_of,
     query_options,
     static_table,
+    with_catalog,
 )
 from .stream_frame import StreamFrame
 
@@ -39,7 +40,7 @@ class Planned(Protocol):
 def opened(
     spark: SparkSession,
     text: str,
-    tables: Mapping[str, DataFrame | str | RelationTable],
+    tables: Mapping[str, DataFrame | str | RelationTable] | None,
     options: JoinOptions,
     settings: CallSettings,
     tell: Callable[[Planned | Part], None] = lambda step: None,
@@ -50,7 +51,8 @@ def opened(
     ----------
     spark : SparkSession
     text : str
-    tables : mapping of name to DataFrame, str or relation
+    tables : mapping of name to DataFrame, str or relation, optional
+        Other tables that the query reads are the session's.
     options : JoinOptions
     settings : CallSettings
     tell : callable
@@ -66,6 +68,7 @@ def opened(
         tell(planned)
         return planned.frame()
 
+    text, tables = with_catalog(spark, text, tables)
     if relation_of(tables) is not None:
         return rows_of(LookupCall.checked(spark, text, tables, options, settings))
 

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
 
 from penstock import arguments
-from penstock.errors import UsageError
+from penstock.errors import QueryError, UsageError
 from penstock.host.emit.open_delivery import joined_schema
 from penstock.plan.lookup import require_complete
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
+from penstock.query.dialect import refused
 from penstock.query.options import QueryOptions, Rows, Within
+from penstock.query.parse import tree_of, with_room
+from penstock.query.rewriting import without_with
 from penstock.uses import Entrance, QueryKind, Way
 
 from .arrival_sort import PLACE, Ordering, with_places
 from .compiled import GROUP_IN_SPARK, Compiled
 from .conf import Conf
 from .devices import DeviceChoice
+from .inputs import identifier
 from .key_choice import Wanted, wanted_keys
 from .resources import await_slot, check_resources
 from .session_settings import of_session
@@ -30,11 +35,14 @@ from .stream_frame import StreamFrame
 from .types import arrow_schema, check_used, output_schema
 
 if TYPE_CHECKING:
+    from penstock.host.join.lookup.relation_source import RelationTable
     from penstock.host.prune.sizes import Pruning
     from penstock.host.windows.source import Span
 
 #: Beside the options of a call: what its caller wrote, and for a part of a query, no window.
 _ENTRANCE, ALL_ROWS = "entrance", "all_rows"
+#: Tables of a session that an error names.
+_MOST_NAMES = 20
 #: Options that are not the query's, or are not taken as they are.
 _APART = ("device", "device_options", "keys", _ENTRANCE)
 
@@ -268,6 +276,62 @@ def frames_of(spark: SparkSession, tables: Mapping[str, DataFrame | str]) -> dic
     return {name: frame_of(spark, name, table) for name, table in tables.items()}
 
 
+def with_catalog(
+    spark: SparkSession, text: str, tables: Mapping[str, DataFrame | str | RelationTable] | None
+) -> tuple[str, Mapping[str, DataFrame | str | RelationTable]]:
+    """Add the session's tables and views that a query reads beside the tables that are given.
+
+    Returns
+    -------
+    text : str
+        The query, in which tables have one name, without a catalog or database.
+    tables : mapping of name to table
+
+    Raises
+    ------
+    QueryError
+        There is no such table, or the query reads two of one name.
+    """
+    known: dict[str, DataFrame | str | RelationTable] = dict(tables or {})
+    given = {name.lower() for name in known}
+    try:
+        reads = list(with_room(lambda: without_with(tree_of(text)), text).find_all(exp.Table))
+    except QueryError:
+        return text, known  # who reads the query says so
+    places: dict[str, str] = {}
+    for table in reads:
+        parts, name = table.parts, table.name.lower()
+        is_given = len(parts) == 1 and {name, table.alias.lower()} & given
+        if is_given or not all(isinstance(part, exp.Identifier) for part in parts):
+            continue
+        place = ".".join(identifier(part.name) for part in parts)
+        if name in given or places.get(name, place).lower() != place.lower():
+            raise refused(
+                f"there are two tables named {table.name}: write another name here, and give "
+                f"tables={{NAME: {place!r}}}",
+                table,
+            )
+        if name not in places:
+            if not spark.catalog.tableExists(place):
+                raise refused(
+                    f"unknown table {table.name}: the tables given are "
+                    f"{', '.join(tables or ()) or 'none'}; {_names_in(spark)}",
+                    table,
+                )
+            places[name], known[table.name] = place, spark.table(place)
+        if len(parts) > 1:  # positions of errors stay
+            first, last = parts[0].meta["start"], parts[-1].meta["start"]
+            text = text[:first] + " " * (last - first) + text[last:]
+    return text, known
+
+
+def _names_in(spark: SparkSession) -> str:
+    """Say which tables and views a session has, in its current database."""
+    names = sorted(one.name for one in spark.catalog.listTables())
+    more = ", ..." if len(names) > _MOST_NAMES else ""
+    return f"the session has {', '.join(names[:_MOST_NAMES]) or 'none'}{more}"
+
+
 def static_table(frames: Mapping[str, DataFrame]) -> str | None:
     """Name of the table that is no stream beside one that is; None if both are alike."""
     ends = {name: not frame.isStreaming for name, frame in frames.items()}
@@ -287,8 +351,8 @@ def frame_of(spark: SparkSession, name: str, table: DataFrame | str) -> DataFram
     if isinstance(table, str):
         if not spark.catalog.tableExists(table):
             raise UsageError(
-                f"table {name}: the session has no table or view named {table}; create it, or "
-                "give a DataFrame"
+                f"table {name}: there is no table or view named {table} "
+                f"({_names_in(spark)}); create it, or give a DataFrame"
             )
         table = spark.table(table)
     if isinstance(table, StreamFrame):

@@ -130,26 +130,52 @@ def table_over(spark: SparkSession, name: str, sink: FolderSink, schema: StructT
             f"{sink.path} has signs that Spark's tables take for patterns, such as * and [; choose "
             "another path, or start(path)"
         )
-    # The table lists the folders whenever it is read, so that there is nothing to keep in step.
-    noted = spark.conf.get(_NOTED)
-    spark.conf.set(_NOTED, "false")
-    try:
-        _make_table(spark, name, sink, StructType([*schema]).add("batch", LongType()))
-    finally:
-        spark.conf.set(_NOTED, noted or "true")
+    _make_table(spark, name, sink, schema)
+    require_table_at(spark, name, sink.path)
     spark.catalog.refreshTable(name)
     return TableSink(sink, spark, name)
 
 
+def managed_table(spark: SparkSession, name: str, sink: FolderSink, schema: StructType) -> str:
+    """Make a table where the session keeps its own, if there is none; return its folder.
+
+    Parameters
+    ----------
+    sink : FolderSink
+        Without a path.
+
+    Raises
+    ------
+    UsageError
+        There is one of another format, or one that has no folder.
+    """
+    sink.check(schema.names)
+    _make_table(spark, name, sink, schema)
+    info = _described(spark, name)
+    if not info.get("Location") or info.get("Provider", "").lower() != sink.format.lower():
+        raise UsageError(
+            f"table {name} is there, and is no table of format {sink.format} (its provider is "
+            f"{info.get('Provider', 'none')}); choose another name, or drop the table"
+        )
+    return _plain(info["Location"])
+
+
 def _make_table(spark: SparkSession, name: str, sink: FolderSink, schema: StructType) -> None:
+    schema = StructType([*schema]).add("batch", LongType())
     columns = ", ".join(f"{identifier(f.name)} {f.dataType.simpleString()}" for f in schema)
     by = ", ".join(map(identifier, ("batch", *sink.by)))
-    options = "".join(f", {_quoted(k)} = {_quoted(v)}" for k, v in sink.options.items())
-    spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING {sink.format} "
-        f"OPTIONS (path = {_quoted(sink.path)}{options}) PARTITIONED BY ({by})"
-    )
-    require_table_at(spark, name, sink.path)
+    chosen = ({"path": sink.path} if sink.path else {}) | sink.options
+    options = ", ".join(f"{_quoted(k)} = {_quoted(v)}" for k, v in chosen.items())
+    # The table lists the folders whenever it is read, so that there is nothing to keep in step.
+    noted = spark.conf.get(_NOTED)
+    spark.conf.set(_NOTED, "false")
+    try:
+        spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING {sink.format} "
+            f"{f'OPTIONS ({options})' if options else ''} PARTITIONED BY ({by})"
+        )
+    finally:
+        spark.conf.set(_NOTED, noted or "true")
 
 
 def delta_table_over(spark: SparkSession, name: str, location: str) -> None:
@@ -179,13 +205,18 @@ def require_table_at(spark: SparkSession, name: str, path: str) -> None:
     ------
     UsageError
     """
-    info = {r["col_name"]: r["data_type"] for r in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
+    info = _described(spark, name)
     location = info.get("Location", "")
     if not location or _plain(location) != _plain(path):
         raise UsageError(
             f"table {name} is there, and lies in {location or 'no folder'}, not in {path}; choose "
             "another name, or drop the table"
         )
+
+
+def _described(spark: SparkSession, name: str) -> dict[str, str]:
+    rows = spark.sql(f"DESCRIBE EXTENDED {name}").collect()
+    return {row["col_name"]: row["data_type"] for row in rows}
 
 
 def _plain(location: str) -> str:

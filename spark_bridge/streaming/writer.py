@@ -32,6 +32,7 @@ from .sinks import (
     ConsoleSink,
     MemorySink,
     delta_table_over,
+    managed_table,
     noop,
     table_over,
 )
@@ -133,6 +134,10 @@ class StreamingJoinWriter(JoinWriter):
             return self._memory()
         if self._table is not None:
             self._require_classic("toTable")
+        if "path" not in self._options and self._table is not None and kind != DELTA:
+            self._options["path"] = managed_table(
+                self._spark, self._table, FolderSink("", kind, options, self._by), self._columns()
+            )
         if "path" not in self._options:
             how = 'option("path", PATH)' if self._table else "start(PATH)"
             raise UsageError(

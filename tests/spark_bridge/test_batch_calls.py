@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from pyspark.sql import functions as F
 
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import PenstockError, QueryError, UsageError
 from penstock.spark_bridge import explain, join, sql
 from tests.spark_bridge.kit.batch import MANHATTAN, as_read, counted
 
@@ -112,6 +112,68 @@ def test_columns_are_not_null_where_spark_says_so(spark, text):
         (one.name, one.nullable) for one in wanted.schema
     ]
     assert Counter(map(tuple, found.collect())) == Counter(map(tuple, wanted.collect()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a.id, b.x, a.f FROM a LEFT JOIN b ON a.f <= b.f AND a.x < b.id",
+        "SELECT * FROM (SELECT a.id, b.id AS j FROM a JOIN b ON a.f < b.x) WHERE j > 1",
+        "SELECT a.id, count(*) AS n, max(b.id) AS m FROM a JOIN b ON a.f < b.x GROUP BY a.id",
+    ],
+)
+def test_without_a_window_as_in_spark_over_views(spark, text):
+    """Tables that are not given are the session's views; rows and schema are Spark's."""
+    rows = spark.range(9).selectExpr("id", "if(id % 3 = 0, NULL, id) AS x", "id * 1D AS f")
+    for name in "ab":
+        rows.createOrReplaceTempView(name)
+    try:
+        found, wanted = sql(spark, text), spark.sql(text)
+        assert found.schema == wanted.schema
+        assert Counter(map(tuple, found.collect())) == Counter(map(tuple, wanted.collect()))
+        assert "Penstock" in explain(spark, text)
+    finally:
+        for name in "ab":
+            spark.catalog.dropTempView(name)
+
+
+def test_tables_of_the_catalog(spark):
+    spark.sql("CREATE DATABASE places")
+    spark.range(6).selectExpr("id", "id AS t").write.saveAsTable("places.points")
+    spark.range(9).selectExpr("id", "id AS t").createOrReplaceTempView("`far points`")
+    on = "ON a.id < b.id AND b.t BETWEEN a.t AND a.t + 1"
+    named = "WITH b AS (SELECT * FROM places.points WHERE id > 4) SELECT b.id FROM b a JOIN b"
+    options = {"time": {"a": "t", "b": "t"}}
+    given = spark.range(3, 5).selectExpr("id", "id AS t")
+    try:
+        for text, tables, wanted in [
+            (
+                f"SELECT b.id FROM places.points a JOIN `far points` b {on}",
+                None,
+                [1, 2, 3, 4, 5, 6],
+            ),
+            (f"SELECT b.id FROM spark_catalog.places.POINTS a JOIN b {on}", {"b": given}, [3, 4]),
+            # What is given comes first, by its name or alias, and a name of WITH before a table's.
+            (f"SELECT b.id FROM `far points` a JOIN x b {on}", {"a": given, "X": given}, [4]),
+            (f"{named} {on}", None, []),
+        ]:
+            found = sql(spark, text, tables, **options)
+            assert sorted(row[0] for row in found.collect()) == wanted, text
+        for name, said in [
+            (
+                "nowhere",
+                "unknown table nowhere: the tables given are b; the session has .*far points",
+            ),
+            ("places.b", "there are two tables named b: write another name .*`places`.`b`"),
+            ("places.c", "unknown table c"),
+            ("`x; DROP TABLE places.points`", "unknown table x; DROP"),
+        ]:
+            with pytest.raises(QueryError, match=said):
+                sql(spark, f"SELECT b.id FROM {name} a JOIN b {on}", {"b": given}, **options)
+        assert spark.table("places.points").count() == 6
+    finally:
+        spark.sql("DROP DATABASE places CASCADE")
+        spark.catalog.dropTempView("far points")
 
 
 @pytest.mark.parametrize(

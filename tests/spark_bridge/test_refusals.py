@@ -161,7 +161,7 @@ def test_unused_columns_of_any_type(spark):
 
 def test_tables_that_are_none(spark, unread):
     query = f"SELECT a.id {ON}"
-    with pytest.raises(UsageError, match="no table or view named nowhere"):
+    with pytest.raises(UsageError, match="no table or view named nowhere \\(the session has "):
         sql(spark, query, {"a": "nowhere", "b": unread["b"]})
     with pytest.raises(UsageError, match="table b is a list; give a Spark DataFrame"):
         sql(spark, query, {"a": unread["a"], "b": [1]})

@@ -55,7 +55,7 @@ def test_what_is_refused(writer, tmp_path):
     with pytest.raises(UsageError, match=r"toTable is for .*, not for format noop"):
         writer.partitionBy().toTable("t")
     with pytest.raises(UsageError, match=r"needs a folder .*option\(\"path\", PATH\)"):
-        writer.format("parquet").toTable("t")
+        writer.format("delta").toTable("t")
     with pytest.raises(UsageError, match=r'only reads folders .* format\("delta"\).* CAST them'):
         writer.format("penstock_batches").start(str(tmp_path / "out"))
 
@@ -148,6 +148,28 @@ def test_a_table_over_files(spark, writer, source, tmp_path, form):
             writer.option("path", path).toTable("near_rows")
     finally:
         spark.sql("DROP TABLE IF EXISTS near_rows")
+
+
+def test_a_table_of_the_sessions_own(spark, writer, source, tmp_path):
+    """Without a path it lies where the session keeps its tables."""
+    try:
+        assert writer.toTable("own_rows").awaitTermination(120)
+        assert rows_in(spark.table("own_rows")) == ROWS[:2]
+        put(source, 1, table(PARTS[1]))
+        assert writer.toTable("own_rows").awaitTermination(120)
+        assert rows_in(spark.table("own_rows")) == ROWS
+        kind = {r[0]: r[1] for r in spark.sql("DESCRIBE EXTENDED own_rows").collect()}
+        assert (kind["Type"], kind["Provider"]) == ("MANAGED", "parquet")
+        other = writer.option("checkpointLocation", str(tmp_path / "other"))
+        with pytest.raises(UsageError, match="has the output of another query"):
+            other.toTable("own_rows")
+        other = other.option("path", "")
+        del other._options["path"]
+        with pytest.raises(UsageError, match="own_rows is there, and is no table of format csv"):
+            other.format("csv").toTable("own_rows")
+        assert rows_in(spark.table("own_rows")) == ROWS
+    finally:
+        spark.sql("DROP TABLE IF EXISTS own_rows")
 
 
 def test_a_delta_table_that_spark_cannot_read(writer, tmp_path):
