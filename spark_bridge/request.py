@@ -293,7 +293,7 @@ def with_catalog(
         There is no such table, or the query reads two of one name.
     """
     known: dict[str, DataFrame | str | RelationTable] = dict(tables or {})
-    given = {name.lower() for name in known}
+    by_caller = {name.lower() for name in known}
     try:
         reads = list(with_room(lambda: without_with(tree_of(text)), text).find_all(exp.Table))
     except QueryError:
@@ -301,11 +301,11 @@ def with_catalog(
     places: dict[str, str] = {}
     for table in reads:
         parts, name = table.parts, table.name.lower()
-        is_given = len(parts) == 1 and {name, table.alias.lower()} & given
+        is_given = len(parts) == 1 and {name, table.alias.lower()} & by_caller
         if is_given or not all(isinstance(part, exp.Identifier) for part in parts):
             continue
         place = ".".join(identifier(part.name) for part in parts)
-        if name in given or places.get(name, place).lower() != place.lower():
+        if name in by_caller or places.get(name, place).lower() != place.lower():
             raise refused(
                 f"there are two tables named {table.name}: write another name here, and give "
                 f"tables={{NAME: {place!r}}}",

@@ -11,6 +11,7 @@ from tests.kit.page_run import run_page
 SLOW = {
     "docs/spark/routing.md",
     "docs/spark/tables.md",
+    "docs/spark/relations.md",
     "docs/spark/sources.md",
     "docs/spark/workers.md",
 }
