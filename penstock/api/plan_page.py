@@ -97,9 +97,9 @@ def drawing(nodes: Sequence[Node]) -> str:
     for place in reversed(range(len(nodes))):
         shown.update(nodes[place].after if place in shown else ())
     rows: dict[int, list[int]] = defaultdict(list)
-    for place, depth in enumerate(_depths(nodes)):
-        if place in shown:
-            rows[depth].append(place)
+    depths = _depths(nodes)
+    for place in sorted(shown):
+        rows[depths[place]].append(place)
     corners: dict[int, tuple[int, int]] = {}
     y = 8
     for depth in sorted(rows):
@@ -121,7 +121,7 @@ def drawing(nodes: Sequence[Node]) -> str:
             y0 += heights[above]
             start = x0 + _WIDTH // 2
             parts.append(f'<path d="M{start} {y0}')
-            if y - y0 > _DROP:  # beside the boxes between
+            if depths[place] - depths[above] > 1:  # beside the boxes between
                 side = x0 + _WIDTH + _GAP // 2
                 parts.append(f"C{start} {y0 + 22} {side} {y0} {side} {y0 + 22}V{y - 22}")
                 start, y0 = side, y - 22

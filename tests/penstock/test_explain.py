@@ -149,6 +149,14 @@ def test_boxes_do_not_overlap_and_edges_go_down() -> None:
             for x0, y0, x1, y1 in boxes[:number]
         )
         assert all(boxes[one][3] < top for one in nodes[number].after)
+    # Edges from a row to the next go straight, others around the boxes between.
+    assert [edge.count("V") for edge in re.findall(r'<path d="(M[^0][^"]*)"', svg)] == [
+        0,
+        0,
+        0,
+        1,
+        0,
+    ]
     # No line of text is wider than its box.
     assert max(len(one) for one in re.findall(r"<text[^>]*>([^<]*)", svg)) <= 42
 

@@ -6,7 +6,7 @@ Rules look at a sample of the pairs that the window admits, and, after a run, at
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -92,7 +92,9 @@ def of_join(join: TableJoin, costed: Mapping[str, Costed]) -> list[Finding]:
     """
     findings = [*_unmet(join), *_one_key(join), *_copying(join)]
     for one in join.directions:
-        orders = costed.get(one.form, Costed())
+        orders, ran = costed.get(one.form, Costed()), join.costed.get(one.form)
+        if ran and orders.chosen and orders.chosen.kind not in ran.used:
+            orders = replace(orders, chosen=None)  # it did not pay
         expected = orders.tested(orders.chosen) * orders.tuples
         tested = join.stats.pairs_evaluated if join.stats.seconds else expected
         # A run that ended without a row is looked at whatever its size.
