@@ -6,14 +6,14 @@ Rules look at a sample of the pairs that the window admits, and, after a run, at
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
 from penstock.errors import DataError
 from penstock.expr.columns import evaluate_all, evaluate_columns
-from penstock.expr.node import Expr, show, walk
+from penstock.expr.node import Expr, Op, show, walk
 from penstock.plan.band import BandForm
 from penstock.plan.logic import conjuncts_of, equalities
 from penstock.plan.plan import Output
@@ -41,45 +41,35 @@ _ONLY, _ONE_KEY, _COPYING = 0.9, 1 / 3, 0.5
 #: Fewest seconds of copying that are worth a remark.
 _LEAST_S = 0.05
 #: From the coarsest.
+_NUMBERS = {Kind.INT, Kind.DECIMAL, Kind.FLOAT32, Kind.FLOAT64}
 _UNITS = ("s", "ms", "us", "ns")
 
 
-@dataclass(frozen=True)
-class PairSample:
-    """Outcomes of a predicate's conjuncts on pairs that a window admits.
+def sampled(join: TableJoin, direction: Direction) -> dict[Expr, np.ndarray]:
+    """Evaluate the conjuncts of a predicate on a sample of the pairs that the window admits.
 
-    Parameters
-    ----------
-    conjuncts : list of Expr
-    passed : ndarray of bool, shape (conjuncts, pairs)
+    Returns
+    -------
+    dict of Expr to ndarray of bool, shape (pairs,)
         Where each is TRUE.
+
+    Raises
+    ------
+    DataError
+        A conjunct fails on one of them.
     """
-
-    conjuncts: list[Expr]
-    passed: np.ndarray
-
-    @staticmethod
-    def take(join: TableJoin, direction: Direction) -> PairSample:
-        """Evaluate pairs of a direction.
-
-        Raises
-        ------
-        DataError
-            A conjunct fails on one of them.
-        """
-        conjuncts = conjuncts_of(direction.evaluation.form.predicate)
-        at, i, positions = sampled_pairs(direction.start, direction.end, _TUPLES, _PAIRS)
-        sides = join.tables.sides
-        rows = {other(direction.side): positions, direction.side: (at + direction.rows.start)[i]}
-        used = {node.attr for node in walk(*conjuncts) if not node.args and not node.is_const}
-        columns = {
-            name: column.at(rows[side])
-            for side, some in sides.items()
-            for name, column in some.columns.items()
-            if name in used
-        }
-        outcomes = [one.true for one in evaluate_all(conjuncts, columns, len(i))]
-        return PairSample(conjuncts, np.array(outcomes, bool).reshape(len(conjuncts), len(i)))
+    conjuncts = conjuncts_of(direction.evaluation.form.predicate)
+    at, i, positions = sampled_pairs(direction.start, direction.end, _TUPLES, _PAIRS)
+    rows = {other(direction.side): positions, direction.side: (at + direction.rows.start)[i]}
+    used = {node.attr for node in walk(*conjuncts) if node.op is Op.COLUMN}
+    columns = {
+        name: column.at(rows[side])
+        for side, some in join.tables.sides.items()
+        for name, column in some.columns.items()
+        if name in used
+    }
+    values = evaluate_all(conjuncts, columns, len(i))
+    return {one: vector.true for one, vector in zip(conjuncts, values, strict=True)}
 
 
 def of_join(join: TableJoin, costed: Mapping[str, Costed]) -> list[Finding]:
@@ -103,7 +93,7 @@ def of_join(join: TableJoin, costed: Mapping[str, Costed]) -> list[Finding]:
         if tested < WORTH and not is_empty:
             continue
         try:
-            sample = PairSample.take(join, one)
+            sample = sampled(join, one)
         except DataError:  # of a pair that the join itself may not test
             continue
         if is_empty:
@@ -135,11 +125,11 @@ def _unmet(join: TableJoin) -> Iterator[Finding]:
     yield Finding(
         "no times meet",
         f"no times of both sides meet within the window: {' and '.join(texts)}{unit}",
-        "see whether both are of one zone and epoch" if unit else _unit_remedy(spans),
+        "see whether both are of one zone and epoch" if unit else _unit_remedy(join.query, spans),
     )
 
 
-def _unit_remedy(spans: Mapping[str, tuple[int, int]]) -> str:
+def _unit_remedy(query: JoinQuery, spans: Mapping[str, tuple[int, int]]) -> str:
     """Name the units of integers that look like times since 1970, if they differ."""
     # 1e9 s after 1970 was in 2001; each finer unit has three digits more.
     places = {name: (len(str(max(high, 1))) - 10) // 3 for name, (_, high) in spans.items()}
@@ -147,10 +137,11 @@ def _unit_remedy(spans: Mapping[str, tuple[int, int]]) -> str:
     if not 0 <= places[coarse] < places[fine] < len(_UNITS):
         return "see whether the times of both have one unit and epoch"
     factor = 1_000 ** (places[fine] - places[coarse])
+    table = next(side.table for side in query.sides if side.alias == coarse)
     units = f"{_UNITS[places[coarse]]} since 1970, those of {fine} {_UNITS[places[fine]]}"
     return (
         f"those of {coarse} look like {units}: multiply the former by {factor:,} in a subquery, "
-        f"FROM (SELECT *, ... * {factor} AS t FROM {coarse}) AS {coarse}"
+        f"FROM (SELECT *, ... * {factor} AS t FROM {table}) AS {coarse}"
     )
 
 
@@ -201,12 +192,10 @@ def _copying(join: TableJoin) -> Iterator[Finding]:
         )
 
 
-def _nothing_passes(query: JoinQuery, sample: PairSample) -> Iterator[Finding]:
+def _nothing_passes(query: JoinQuery, sample: Mapping[Expr, np.ndarray]) -> Iterator[Finding]:
     """Conjuncts that no sampled pair passes, though there are pairs."""
-    if sample.passed.shape[1] < _LEAST:
-        return
-    for conjunct, passed in zip(sample.conjuncts, sample.passed, strict=True):
-        if not passed.any():
+    for conjunct, passed in sample.items():
+        if len(passed) >= _LEAST and not passed.any():
             yield Finding(
                 "no match",
                 f"no pair of {len(passed):,} sampled ones passes {show(conjunct, query.names)}",
@@ -215,7 +204,7 @@ def _nothing_passes(query: JoinQuery, sample: PairSample) -> Iterator[Finding]:
 
 
 def _last_comparison(
-    query: JoinQuery, direction: Direction, costed: Costed, sample: PairSample
+    query: JoinQuery, direction: Direction, costed: Costed, sample: Mapping[Expr, np.ndarray]
 ) -> Iterator[Finding]:
     """A comparison that most tested pairs fail, and no other, since no order has its key."""
     search, names = direction.evaluation.search, query.names
@@ -227,18 +216,15 @@ def _last_comparison(
         searched.update(conjuncts_of(key.conjunct))
         if show(key.test.key, names) in tests:
             exact.update(conjuncts_of(key.conjunct))
-    every = np.ones(sample.passed.shape[1], bool)
-    outcomes = dict(zip(sample.conjuncts, sample.passed, strict=True))
-    tested = reduce(np.logical_and, (p for c, p in outcomes.items() if c in exact), every)
+    every = np.ones(max(map(len, sample.values()), default=0), bool)
+    tested = reduce(np.logical_and, (p for c, p in sample.items() if c in exact), every)
     if tested.sum() < _LEAST:
         return
     refused = search.refused(names)
-    for conjunct, passed in outcomes.items():
+    for conjunct, passed in sample.items():
         if conjunct in searched:
             continue  # the order that is cheapest was chosen
-        remaining = reduce(
-            np.logical_and, (p for c, p in outcomes.items() if c != conjunct), tested
-        )
+        remaining = reduce(np.logical_and, (p for c, p in sample.items() if c != conjunct), tested)
         share = float((remaining & ~passed).sum() / tested.sum())
         if share < _ONLY:
             continue
@@ -249,9 +235,18 @@ def _last_comparison(
             f"{percent(share)} of the pairs tested fail only {show(conjunct, names)}, which gives "
             f"no key to search by{why}",
             "add to ON a comparison that every match passes, too: of a column with its bounds from "
-            "the other side, such as b.x BETWEEN a.x - 3 AND a.x + 3, or an equality",
+            f"the other side{_example(conjunct, direction, names)}, or an equality",
             f"{names[direction.side]} probes {names[other(direction.side)]}",
         )
+
+
+def _example(conjunct: Expr, direction: Direction, names: Mapping[str, str]) -> str:
+    """A comparison of columns of a conjunct that would give a key, if they are numbers."""
+    columns = {node.attr[0]: node for node in walk(conjunct) if node.op is Op.COLUMN}
+    if len(columns) < 2 or not all(one.type.kind in _NUMBERS for one in columns.values()):
+        return ""
+    tuples, rows = (show(columns[side], names) for side in (direction.side, other(direction.side)))
+    return f", such as {rows} BETWEEN {tuples} - 3 AND {tuples} + 3"
 
 
 def _general(join: TableJoin, direction: Direction) -> Iterator[Finding]:
@@ -264,6 +259,9 @@ def _general(join: TableJoin, direction: Direction) -> Iterator[Finding]:
     if "is switched off" in why:
         remedy = "leave out --no-band"
     elif "may round" in why:
-        remedy = "if the columns hold fixed-point numbers, cast them: CAST(a.x AS DECIMAL(18, 2))"
+        columns = [show(node, names) for node in walk(form.predicate) if node.type.is_float
+                   and node.op is Op.COLUMN]  # fmt: skip
+        example = f"CAST({columns[0]} AS DECIMAL(18, 2))" if columns else "CAST(... AS DECIMAL)"
+        remedy = f"if the columns hold fixed-point numbers, cast them: {example}"
     if remedy is not None:
         yield Finding("general", f"each pair tested is computed, since {why}", remedy)
