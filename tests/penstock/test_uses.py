@@ -320,8 +320,8 @@ def test_streams(folder: Path, engine: list[str], option: str, case: str) -> Non
 
 #: Options that say what is read; those of CSV files are in test_cli_files.py.
 READ = {"table", "relation", "text_file", "delimiter", "no_header", "null"}
-#: Options whose effects on the command line are in test_ansi.py.
-ELSEWHERE = {"ansi"}
+#: Options whose effects on the command line are in test_ansi.py and test_explain.py.
+ELSEWHERE = {"ansi", "open_page"}
 #: What the command line has beside Python.
 SHELL: dict[str, list[str]] = {
     "time": ["--time", "a=name"],
@@ -349,6 +349,7 @@ SHELL: dict[str, list[str]] = {
     "metrics_port": ["--metrics-port", "0"],
     "no_band": ["--no-band"],
     "analyze": ["--analyze"],
+    "html": ["--html", "plan.html"],
     "progress": ["--no-progress"],
     **{
         name: [f"--{name.replace('_', '-')}", "4"]
