@@ -157,6 +157,7 @@ COMMAND = {
     "stats": Use(_ANY, "", {Way.PARTS}),
     "trace": Use(_RECORDED, "it is not recorded step by step", {Way.PARTS}),
     "metrics_port": Use(_RECORDED, "it serves no metrics", {Way.PARTS}),
+    **dict.fromkeys(("page", "page_token_file"), Use(_RECORDED, "it has no page", {Way.PARTS})),
     "no_band": Use(_JOINS, "it has no band form", {Way.PARTS, Way.WORKERS}),
     "progress": Use(_JOINS, "it counts no pairs", {Way.PARTS, Way.WORKERS}),
 }

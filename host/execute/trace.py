@@ -50,6 +50,9 @@ class Trace:
         self.on = on
         self._began = time.monotonic()
         self._spans: list[TraceEvent] = []
+        #: Events that a sample still takes; None if all are recorded, or none.
+        self._left: int | None = None
+        self._sampled = 0
         self._lock = threading.Lock()
 
     def add(self, track: str, name: str, began: float, ended: float, **numbers: float) -> None:
@@ -57,12 +60,36 @@ class Trace:
         if self.on:
             with self._lock:
                 self._spans.append(TraceEvent(track, name, began, ended, numbers))
+                if self._left is not None:
+                    self._left -= 1
+                    self.on = self._left > 0
 
     @property
     def spans(self) -> list[TraceEvent]:
         """Events so far."""
         with self._lock:
             return list(self._spans)
+
+    def sample(self, most: int) -> list[TraceEvent]:
+        """Return what was recorded since the last call, and record as many further events.
+
+        So a page costs little, however many events there are. A trace that is on keeps all, and
+        returns the latest.
+        """
+        with self._lock:
+            if self.on and self._left is None:
+                begin = max(self._sampled, len(self._spans) - most)
+                self._sampled = len(self._spans)
+                return self._spans[begin:]
+            recorded, self._spans = self._spans, []
+            self._left, self.on = most, True
+            return recorded
+
+    def end_samples(self) -> None:
+        """Record no further samples."""
+        with self._lock:
+            if self._left is not None:
+                self._spans, self._left, self.on = [], None, False
 
     def write(self, path: str | PathLike) -> None:
         """Write the trace as JSON.

@@ -153,6 +153,13 @@ def _series(report: Report) -> Iterator[Series]:
     ):
         by_label = {(str(key),): value for key, value in values.items() if value is not None}
         yield Series(f"penstock_{name}", text, by_label, (label,), total)
+    if report.memory_limit is not None:
+        text = "Bytes that all parts of main memory may take."
+        yield Series("penstock_memory_limit_bytes", text, {(): report.memory_limit})
+    if report.clock is not None:
+        text = "Time below which no row of a source comes, in the window's unit."
+        marks = {(alias,): float(time) for alias, time in report.clock.watermarks.items()}
+        yield Series("penstock_watermark", text, marks, ("source",))
     for name, text, attribute, total in (
         ("queue", "Orders that wait for a lane or run on it.", "queued", False),
         ("busy_seconds", "Seconds of tasks on the device.", "busy_s", True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any
@@ -12,38 +12,35 @@ from typing import Any
 EVERY_S = 1.0
 #: Looks that are kept: ten minutes.
 KEPT = 600
-#: Looks over which shares of work are taken: a minute.
+#: Looks over which shares of work are taken, and failures counted: a minute.
 MINUTE = 60
-
-#: Numbers by metric and label, as :func:`..metrics.exporter.values_by_query` gives them.
-Values = Mapping[str, Mapping[str, float]]
-
-
-@dataclass(frozen=True)
-class Look:
-    """Figures of a join at one moment, in seconds since 1970."""
-
-    at: float
-    values: Values
+#: Spans of a trace that a look has at most, and that are kept.
+SPANS = 240
 
 
 @dataclass(frozen=True)
 class Step:
-    """Two looks at a join, one after the other."""
+    """Two looks at a join, in seconds since 1970; numbers are by metric and label."""
 
-    before: Look
-    now: Look
+    began: float
+    before: Mapping[str, Mapping[str, float]]
+    ended: float
+    now: Mapping[str, Mapping[str, float]]
 
-    def values(self, name: str) -> Mapping[str, float]:
+    def values(self, name: str) -> dict[str, float]:
         """Return the latest numbers of a metric, by label."""
-        return self.now.values.get(name, {})
+        return dict(self.now.get(name, {}))
+
+    def value(self, name: str, label: str = "") -> float:
+        """Return the latest number of a metric; 0 if there is none."""
+        return self.now.get(name, {}).get(label, 0.0)
 
     def rates(self, name: str) -> dict[str, float]:
         """Return how much a metric has grown per second, by label; 0 where it began anew."""
-        seconds, first = self.now.at - self.before.at, self.before.values.get(name, {})
+        seconds, first = self.ended - self.began, self.before.get(name, {})
         return {
             label: max(0.0, number - first.get(label, 0.0)) / seconds if seconds > 0 else 0.0
-            for label, number in self.values(name).items()
+            for label, number in self.now.get(name, {}).items()
         }
 
 
@@ -51,43 +48,43 @@ class Step:
 class History:
     """The last looks at a join.
 
-    Parameters
-    ----------
-    name : str
-
     Attributes
     ----------
     count : int
-        Looks so far, those that are no longer kept included.
-    latest : mapping
-        The newest message about it, see :mod:`.server`.
-    spans : deque of sequence
-        Track, work, begin and end of what lanes did lately.
+        Looks so far, with those that are no longer kept.
+    spans : deque of (track, work, begin, end)
+        What lanes did last, in seconds since 1970.
+    texts : dict of str to str
+        What metrics are, by their names without ``_total``.
+    findings : sequence of (text, remedy)
+    unit : str
+        Of event times.
     ended : float or None
-        When it ended.
+        When the join ended.
     """
 
-    name: str
     count: int = 0
-    latest: Mapping[str, Any] = field(default_factory=dict)
-    spans: deque[Any] = field(default_factory=lambda: deque(maxlen=5000))
+    spans: deque[Sequence[Any]] = field(default_factory=lambda: deque(maxlen=SPANS))
+    texts: dict[str, str] = field(default_factory=dict)
+    findings: Sequence[Sequence[str]] = ()
+    unit: str = ""
     ended: float | None = None
-    _looks: deque[Look] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _looks: deque[tuple[float, Any]] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def hear(self, at: float, message: Mapping[str, Any]) -> None:
-        """Take in a message."""
-        self.latest = message
+        """Take in what :mod:`.page` says of the join."""
         self.count += 1
-        self._looks.append(Look(at, message["values"]))
-        self.spans.extend(message.get("spans", ()))
+        self._looks.append((at, message["values"]))
+        self.spans.extend(message["spans"])
+        self.texts.update(message["texts"])
+        self.findings, self.unit = message["findings"], message["unit"]
 
     def steps(self, seen: int) -> Iterator[Step]:
-        """Yield the steps from a look on, counted from 0, of those that are kept."""
+        """Yield the steps after so many looks, of those that are kept."""
         first = max(0, seen - 1 - (self.count - len(self._looks)))
-        return (Step(*pair) for pair in pairwise(islice(self._looks, first, None)))
+        for before, now in pairwise(islice(self._looks, first, None)):
+            yield Step(*before, *now)
 
-    def over(self, looks: int) -> Step | None:
-        """Return the step from so many looks ago; from the first look if there are fewer."""
-        if not self._looks:
-            return None
-        return Step(self._looks[max(0, len(self._looks) - 1 - looks)], self._looks[-1])
+    def over(self, looks: int) -> Step:
+        """Return the step from so many looks ago until now, or from the first look."""
+        return Step(*self._looks[max(0, len(self._looks) - 1 - looks)], *self._looks[-1])

@@ -1,8 +1,7 @@
-"""The pages of this process, and the threads that send them the reports of joins."""
+"""The pages of this process, and the threads that tell them of joins."""
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 import os
@@ -10,161 +9,187 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from html import escape
 from importlib.util import find_spec
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote
 
-from penstock.errors import (
-    MissingToolError,
-    PenstockError,
-    ProcessError,
-    UsageError,
-    installing,
-)
+from prometheus_client.registry import Collector
+
+from penstock.errors import MissingToolError, PenstockError, UsageError, installing
 
 from ..execute.trace import Trace
-from ..metrics.exporter import ReportCollector, Reports, values_by_query
+from ..metrics.exporter import PREFIX, ReportCollector, Reports, values_by_query
+from ..metrics.findings import of_report
 from ..metrics.report import Report
 from ..wire.address import LEAST_TOKEN
-from .history import EVERY_S
+from .history import EVERY_S, MINUTE, SPANS
 
 _log = logging.getLogger("penstock.page")
 
-#: Seconds in which the page's process must be up, and be gone.
+#: Seconds in which the page's process must be gone.
 _PATIENCE_S = 60.0
-#: Spans of the trace that one message has at most.
-_SPANS = 500
 
-#: Pages of this process by address and port.
-_servers: dict[tuple[str, int], _Server] = {}
-_servers_lock = threading.Lock()
+#: Figures of joins, by name, or "" for the only one, as :mod:`.server` takes them.
+Look = Callable[[], dict[str, dict[str, Any]]]
 
 
 class _Server:
-    """A process that serves a page."""
+    """A process that serves a page. Drawing here would take time from joins."""
 
     def __init__(self, address: str, port: int, token: str | None) -> None:
-        self.token = token
+        self.address, self.token = address, token
+        #: Names of what it shows.
         self.names: list[str] = []
         self._lock = threading.Lock()
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", f"{__package__}.server"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                start_new_session=True,  # Ctrl-C is for the caller
-            )
-        except OSError as cause:
-            raise ProcessError(f"the page's process cannot be started: {cause.strerror}") from cause
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", f"{__package__}.server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,  # Ctrl-C is for the caller
+        )
         assert self._process.stdout is not None
         self.send({"address": address, "port": port, "token": token})
         answer = json.loads(self._process.stdout.readline() or "{}")
         self._process.stdout.close()
         if "port" not in answer:
             self.close()
-            reason = answer.get("error", "its process ended by itself")
+            why = answer.get("error", "its process ended by itself")
             raise UsageError(
-                f"cannot serve the page on {address}:{port}: {reason}; choose another port, or 0 "
-                "for a free one"
+                f"cannot serve the page on {address}:{port}: {why}; choose another port, or 0 for "
+                "a free one"
             )
         self.port: int = answer["port"]
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message; a page that has ended, killed by somebody, hears nothing."""
-        text = json.dumps(message) + "\n"
+        """Send a message; a process that somebody has ended hears nothing."""
         with self._lock, suppress(OSError, ValueError):
-            assert self._process.stdin is not None
-            self._process.stdin.write(text)
-            self._process.stdin.flush()
+            print(json.dumps(message), file=self._process.stdin, flush=True)
 
     def close(self) -> None:
-        """Let the process end: it tells open pages first. Nobody waits for it."""
+        """Let the process end once browsers know; nobody waits for it."""
         with self._lock, suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
-        threading.Thread(target=self._reap, daemon=True).start()
+        threading.Thread(target=self._process.wait, daemon=True).start()
 
-    def _reap(self) -> None:
-        try:
-            self._process.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+
+#: Processes that serve pages now.
+_servers: list[_Server] = []
+_servers_lock = threading.Lock()
 
 
 class Page:
-    """A page with a join on it, until the join has ended or the page is closed.
+    """A join, or joins, on a page, until they have ended or this is closed.
 
     Attributes
     ----------
     url : str
         For a browser; with the token, if the page has one.
+    place : str
+        The same without the token.
     port : int
     """
 
     def __init__(
         self,
-        server: _Server,
-        key: tuple[str, int],
         name: str,
-        look: Callable[[], Mapping[str, Mapping[str, Any]]],
-        ended: Callable[[], bool],
-        done: Callable[[], None],
+        look: Look,
+        port: int,
+        address: str,
+        token: str | None,
+        ended: Callable[[], bool] = lambda: False,
+        trace: Trace | None = None,
     ) -> None:
-        self._server, self._key, self._name = server, key, name
-        self._look, self._ended, self._done = look, ended, done
-        self.port = server.port
-        host = f"[{key[0]}]" if ":" in key[0] else key[0]
-        self._plain_url = f"http://{host}:{self.port}/"
-        shown = "" if server.token is None else f"?token={quote(server.token)}"
-        self.url = self._plain_url + shown
+        self._look, self._ended, self._trace = look, ended, trace or Trace()
+        with _servers_lock:
+            self._server = _server_at(port, address, token)
+            names = (f"{name} ({k})" if k else name for k in range(len(self._server.names) + 1))
+            self._name = next(one for one in names if one not in self._server.names)
+            self._server.names.append(self._name)
+        self.port = self._server.port
+        host = f"[{address}]" if ":" in address else address
+        self.place = f"http://{host}:{self.port}/"
+        shown = self._server.token
+        self.url = self.place if shown is None else f"{self.place}?token={quote(shown)}"
         self._closing = threading.Event()
-        self._names: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="penstock-page", daemon=True)
         self._thread.start()
 
     def __repr__(self) -> str:
-        return f"<Page {self._plain_url}>"
+        return f"<Page {self.place}>"
 
     def _repr_html_(self) -> str:
-        return f'<a href="{escape(self.url)}" target="_blank">{escape(self._plain_url)}</a>'
+        return f'<a href="{escape(self.url)}" target="_blank">{escape(self.place)}</a>'
 
     def close(self) -> None:
         """Take the join off the page, which ends with its last join."""
         self._closing.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(_PATIENCE_S)
+        self._thread.join(_PATIENCE_S)
 
     def _run(self) -> None:
+        joins: dict[str, Any] = {}
         try:
             is_over = False
             while not is_over:
-                is_over = self._closing.wait(EVERY_S) if self._names else self._closing.is_set()
-                is_over = is_over or self._ended()  # before the last look
-                self._send_look()
-        except (PenstockError, ReferenceError):  # a stream that failed, or was forgotten
+                is_over = self._ended()  # before the look, which is then the last
+                joins = {name or self._name: figures for name, figures in self._look().items()}
+                self._server.send({"at": time.time(), "joins": joins})
+                is_over = is_over or self._closing.wait(EVERY_S)
+        except (PenstockError, ReferenceError):  # a stream that failed, or that nobody has
             _log.debug("a join left its page", exc_info=True)
         finally:
-            self._leave()
+            self._trace.end_samples()
+            self._server.send({"at": time.time(), "ended": list(joins)})
+            with _servers_lock:
+                self._server.names.remove(self._name)
+                if not self._server.names:
+                    _servers.remove(self._server)
+                    self._server.close()
 
-    def _send_look(self) -> None:
-        joins = self._look()
-        self._names |= set(joins)
-        self._server.send({"at": time.time(), "joins": joins})
 
-    def _leave(self) -> None:
-        self._done()
-        self._server.send({"at": time.time(), "joins": {}, "ended": sorted(self._names)})
-        with _servers_lock:
-            self._server.names.remove(self._name)
-            if not self._server.names:
-                _servers.pop(self._key, None)
-                self._server.close()
+def _server_at(port: int, address: str, token: str | None) -> _Server:
+    """Find the page of this process at a place, or begin one.
+
+    Raises
+    ------
+    UsageError, MissingToolError
+    """
+    if find_spec("bokeh") is None:
+        raise MissingToolError(f"a page needs bokeh, which is missing; {installing('page')}")
+    if token is not None and (len(token) < LEAST_TOKEN or not token.isprintable()):
+        raise UsageError(
+            f"the page's token has {len(token)} characters, and needs at least {LEAST_TOKEN}; make "
+            "one with: openssl rand -hex 32"
+        )
+    if token is None and not _is_loopback(address):
+        raise UsageError(
+            f"{address} without a token would show the page to everybody on the network; give a "
+            "token, or leave the address out and look through ssh -L"
+        )
+    for one in _servers:
+        if one.address == address and port in (0, one.port):
+            if token == one.token:
+                return one
+            if port:
+                raise UsageError(
+                    f"the page on {address}:{port} has another token, or none; give the same for "
+                    "all of its joins, or another port"
+                )
+    _servers.append(_Server(address, port, token))
+    return _servers[-1]
+
+
+def _is_loopback(address: str) -> bool:
+    with suppress(ValueError):
+        return ip_address(address).is_loopback
+    return address == "localhost"
 
 
 def show_reports(
@@ -177,94 +202,62 @@ def show_reports(
     trace: Trace | None = None,
     ended: Callable[[], bool] = lambda: False,
 ) -> Page:
-    """Show a join on a page of this process.
+    """Show a join, or several by name; otherwise as :meth:`~.RunningQuery.page`.
 
     Parameters
     ----------
     reports : callable
         As for :class:`..metrics.exporter.ReportCollector`.
-    port : int
-        0 takes the page that this process has at the address, or a free port.
-    address : str
-        Where to listen; any but this machine's loopback needs a token.
-    token : str, optional
-        What browsers must show.
-    name : str, optional
-        Of the join; by default the aliases of its sources.
     trace : Trace, optional
-        Of its lanes. If it is off, it keeps the latest spans while the page is there.
+        Of its lanes.
     ended : callable
-        Tells whether the join has ended, so that it leaves the page.
+        Whether the join has ended, and leaves the page.
 
     Raises
     ------
-    UsageError
-        The port is taken or out of range, or the address needs a token.
-    MissingToolError
-        The extra ``page`` is not installed.
+    UsageError, MissingToolError
     """
-    first = reports()
+    trace, first = trace or Trace(), reports()
     aliases = ", ".join(first.arrived) if isinstance(first, Report) else "joins"
+    return Page(name or aliases, looks_at(reports, trace), port, address, token, ended, trace)
+
+
+def looks_at(reports: Reports, trace: Trace) -> Look:
+    """Make the function that gives figures of reports, and what lanes did since its last call."""
+    earlier: deque[Mapping[str, Report]] = deque(maxlen=MINUTE)
+    offset = time.time() - time.monotonic()
 
     def look() -> dict[str, dict[str, Any]]:
-        report = reports()
-        metrics = list(ReportCollector(lambda: report).collect())
-        by_join = values_by_query(metrics)
-        return {join or page_name: {"values": values} for join, values in by_join.items()}
+        current = reports()
+        by_name = {"": current} if isinstance(current, Report) else current
+        earlier.append(by_name)
+        joins = _figures(ReportCollector(lambda: by_name))
+        spans = trace.sample(SPANS)
+        for join, report in by_name.items():
+            before = earlier[0].get(join) if len(earlier) == MINUTE else None
+            findings = of_report(report, before)
+            joins[join]["findings"] = [(one.text, one.remedy) for one in findings]
+            joins[join]["unit"] = report.unit
+            joins[join]["spans"] = [
+                (span.track, span.name, span.began + offset, span.ended + offset) for span in spans
+            ]
+        return joins
 
-    page_name = name or aliases
-    return _open(page_name, look, port, address, token, ended, lambda: None)
+    return look
 
 
-def _open(
-    name: str,
-    look: Callable[[], Mapping[str, Mapping[str, Any]]],
-    port: int,
-    address: str,
-    token: str | None,
-    ended: Callable[[], bool],
-    done: Callable[[], None],
+def show_collector(
+    collector: Collector, port: int, address: str, token: str | None, *, name: str
 ) -> Page:
-    if find_spec("bokeh") is None:
-        raise MissingToolError(
-            f"the page needs Bokeh, which is not installed; {installing('page')}"
-        )
-    _check(address, token)
-    with _servers_lock:
-        key = (address, port)
-        if not port:
-            key = next((k for k, s in _servers.items() if k[0] == address), key)
-        server = _servers.get(key)
-        if server is None:
-            server = _Server(address, port, token)
-            key = (address, server.port)
-            _servers[key] = server
-        elif token not in (None, server.token):
-            raise UsageError(
-                f"the page on {address}:{server.port} has another token; give the same for all of "
-                "its joins, or choose another port"
-            )
-        server.names.append(name)
-    return Page(server, key, name, look, ended, done)
+    """Show the metrics of a server; otherwise as :func:`show_reports`."""
+    return Page(name, lambda: _figures(collector), port, address, token)
 
 
-def _check(address: str, token: str | None) -> None:
-    """Refuse to show the page to everybody."""
-    if token is not None and (len(token) < LEAST_TOKEN or not token.isprintable()):
-        raise UsageError(
-            f"the page's token has {len(token)} characters, and needs at least {LEAST_TOKEN}; make "
-            "one with: openssl rand -hex 32"
-        )
-    if token is None and not _is_loopback(address):
-        raise UsageError(
-            f"{address} without a token would show the page to everybody on the network; give a "
-            "token, or leave the address out and use ssh -L"
-        )
-
-
-def _is_loopback(address: str) -> bool:
-    if address == "localhost":
-        return True
-    with suppress(ValueError):
-        return ipaddress.ip_address(address).is_loopback
-    return False
+def _figures(collector: Collector) -> dict[str, dict[str, Any]]:
+    """Ask for metrics: their numbers and texts, by query."""
+    metrics = list(collector.collect())
+    texts = {metric.name.removeprefix(PREFIX): metric.documentation for metric in metrics}
+    return {
+        query: {"values": values, "texts": texts, "spans": (), "findings": (), "unit": ""}
+        for query, values in values_by_query(metrics).items()
+    }

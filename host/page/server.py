@@ -1,9 +1,9 @@
 """The process that serves a page: messages come on its standard input, a line of JSON each.
 
 The first has ``address``, ``port`` and ``token``; the answer, on standard output, has the ``port``
-or an ``error``. Each further one has the time ``at``, ``joins`` by name (``values``, ``texts``,
-``spans``, ``findings``, ``unit``) and names of those that have ``ended``. The process ends with its
-input.
+or an ``error``. Each further one has the time ``at``, figures of ``joins`` by name as
+:class:`.history.History` takes them, or names of those that have ``ended``. The process ends with
+its input.
 """
 
 from __future__ import annotations
@@ -103,13 +103,11 @@ class PageServer:
     def hear(self, message: Mapping[str, Any]) -> None:
         """Take in a message."""
         for name, figures in message.get("joins", {}).items():
-            history = self.joins.get(name)
-            if history is None or history.ended is not None:
-                history = self.joins[name] = History(name)
-            history.hear(message["at"], figures)
+            if name not in self.joins or self.joins[name].ended is not None:
+                self.joins[name] = History()
+            self.joins[name].hear(message["at"], figures)
         for name in message.get("ended", ()):
-            if name in self.joins:
-                self.joins[name].ended = message["at"]
+            self.joins[name].ended = message["at"]
 
     def run(self, lines: Any) -> None:
         """Serve until there are no more lines."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,9 @@ from ..rows.received import one_batch
 from ..windows.feeds import ONLY
 from ..windows.source import Moment, sides_named
 from .engine import RelationalEngine
+
+if TYPE_CHECKING:
+    from ..page.page import Page
 
 
 class RowStep(Protocol):
@@ -321,6 +324,9 @@ class PreparedStream(RunningQuery[pa.Table]):
 
     def report(self) -> Report:
         return self.inner.report()
+
+    def page(self, port: int = 0, **options: Any) -> Page:
+        return self.inner.page(port, **options)
 
     @property
     def stats(self) -> Stats:

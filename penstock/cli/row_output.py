@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -30,6 +30,7 @@ from ..api.table_query import Answer, LookedUpTable, PartsTable
 from ..errors import UsageError
 from ..words import count, many, per_second
 from .options import group, option
+from .page_options import PageArguments
 from .terminal import note, results, stacked, table, width_of
 
 
@@ -77,20 +78,24 @@ def run(
 
 
 @contextmanager
-def serving(answer: Answer, port: int | None) -> Iterator[None]:
-    """Serve metrics of a join or of groups, if a port is given."""
-    if port is None:
-        yield
-        return
-    assert not isinstance(answer, LookedUpTable | NearestJoin | PartsTable)
-    from penstock.host.metrics.exporter import serve_metrics
+def serving(answer: Answer, port: int | None, page: PageArguments, trace: Trace) -> Iterator[None]:
+    """Serve metrics of a join or of groups, and a page, if ports are given."""
+    with ExitStack() as cleanup:
+        if port is not None:
+            assert not isinstance(answer, LookedUpTable | NearestJoin | PartsTable)
+            from penstock.host.metrics.exporter import serve_metrics
 
-    server = serve_metrics(answer.report, port)
-    note(f"metrics: http://127.0.0.1:{server.port}/metrics; penstock top {server.port}")
-    try:
+            server = serve_metrics(answer.report, port)
+            cleanup.callback(server.close)
+            note(f"metrics: http://127.0.0.1:{server.port}/metrics; penstock top {server.port}")
+        if (place := page.place()) is not None:
+            assert not isinstance(answer, LookedUpTable | NearestJoin | PartsTable)
+            from penstock.host.page.page import show_reports
+
+            shown = show_reports(answer.report, *place, trace=trace)
+            cleanup.callback(shown.close)
+            note(page.line_of(shown))
         yield
-    finally:
-        server.close()
 
 
 def conclude(summary: Summary, first: pa.Table, output: OutputArguments, trace: Trace) -> None:

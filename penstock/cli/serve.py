@@ -17,6 +17,7 @@ from penstock.host.wire.address import Address, check_listen, read_token
 from ..errors import UsageError
 from . import inputs, values
 from .options import application, group, option
+from .page_options import PageArguments
 from .stopping import GRACE_S, stopped, stops
 from .terminal import say
 
@@ -66,7 +67,11 @@ class NodeArguments:
 
 
 def serve_relation(
-    arguments: NodeArguments, listen: str, token_file: Path | None, metrics_port: int | None
+    arguments: NodeArguments,
+    listen: str,
+    token_file: Path | None,
+    metrics_port: int | None,
+    page: PageArguments,
 ) -> None:
     """Answer lookups in a relation until interrupted."""
     # Imported here, since other commands do not need it.
@@ -97,13 +102,14 @@ def serve_relation(
                     f"{arguments.relation} {node.name} --address {node.address}"
                 )
 
-        _serve(node, NodeCollector(node), metrics_port, lines(), wait)
+        _serve(node, NodeCollector(node), metrics_port, page, lines(), wait)
 
 
 def _serve(
     server: DeviceServer | LookupNode,
     collector: Collector,
     metrics_port: int | None,
+    page: PageArguments,
     lines: Iterable[str],
     wait: Callable[[], None],
 ) -> None:
@@ -116,6 +122,12 @@ def _serve(
                 metrics = serve_collector(collector, metrics_port)
                 cleanup.callback(metrics.close)
                 say(f"metrics at http://127.0.0.1:{metrics.port}/metrics")
+            if (place := page.place()) is not None:
+                from penstock.host.page.page import show_collector
+
+                shown = show_collector(collector, *place, name=str(server.address))
+                cleanup.callback(shown.close)
+                say(page.line_of(shown))
             for line in lines:
                 say(line)
             wait()
@@ -165,12 +177,13 @@ def app(
     limits: LimitArguments,
     relation_node: NodeArguments,
     metrics_port: int | None = option("Serve metrics for Prometheus; 0 takes a free port."),
+    page: PageArguments,
 ) -> None:
     """Own devices, or rows of a relation, and work for other processes until interrupted."""
     chosen = (device, threads, units) != (None, None, None) or limits != LimitArguments()
     relation_node.check(chosen)
     if relation_node.relation is not None:
-        return serve_relation(relation_node, listen, token_file, metrics_port)
+        return serve_relation(relation_node, listen, token_file, metrics_port, page)
     # Imported here, since other commands do not need it.
     from penstock.host.devices.remote.server.metrics import ServerCollector
     from penstock.host.devices.remote.server.service import DeviceServer
@@ -194,5 +207,5 @@ def app(
         server = DeviceServer(owners, address, token=token, limits=limits.limits())
         cleanup.pop_all()
         line = f"serving {', '.join(names)} at {server.address}"
-        _serve(server, ServerCollector(server), metrics_port, [line], wait)
+        _serve(server, ServerCollector(server), metrics_port, page, [line], wait)
     return None

@@ -18,6 +18,7 @@ from ..plan.query import JoinQuery
 from ..uses import COMMAND, Entrance, QueryKind, Way
 from . import inputs, values
 from .options import Written, application, group, option
+from .page_options import PageArguments
 from .row_output import OutputArguments, conclude, run, serving, summary
 from .terminal import meter
 
@@ -77,6 +78,7 @@ def app(
     lookup: inputs.LookupArguments,
     device: DeviceArguments,
     output: OutputArguments,
+    page: PageArguments,
     how: HowArguments,
     written: Written,
 ) -> None:
@@ -107,7 +109,7 @@ def app(
         with query.open(settings) as answer:
             if not isinstance(answer, PartsTable):
                 began = monotonic()
-            with serving(answer, output.metrics_port):
+            with serving(answer, output.metrics_port, page, trace):
                 first = run(answer, answer.schema, output, trace)
             seconds = monotonic() - began
     conclude(summary(answer, seconds), first, output, trace)

@@ -17,6 +17,7 @@ from penstock.errors import FileError
 from penstock.host.metrics import LaneReport, Report
 from penstock.host.metrics.exporter import MetricsServer, serve_metrics
 from penstock.host.metrics.report import LookupReport, RoutingReport
+from penstock.host.page.page import Page, show_reports
 
 from ..conf import Conf
 from .figures import LOOKED_UP, SUMS, BatchFigures
@@ -222,6 +223,15 @@ class JoinListener(StreamingQueryListener):
         if self._server is None:
             self._server = serve_metrics(self.reports, port)
         return self._server
+
+    def page(self, port: int = 0, *, address: str = "127.0.0.1", token: str | None = None) -> Page:
+        """Show the session's streaming joins on a page, until the listener or the page is closed.
+
+        Otherwise as :meth:`penstock.RunningQuery.page`.
+        """
+        return show_reports(
+            self.reports, port, address, token, name="Spark", ended=lambda: self.is_closed
+        )
 
     def close(self) -> None:
         """Take no more reports, and stop answering."""

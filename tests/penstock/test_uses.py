@@ -347,6 +347,8 @@ SHELL: dict[str, list[str]] = {
     "stats": ["--stats", "stats.json"],
     "trace": ["--trace", "trace.json"],
     "metrics_port": ["--metrics-port", "0"],
+    "page": ["--page", "0.0.0.0:0"],  # refused without a token, where it is used
+    "page_token_file": ["--page-token-file", "missing"],
     "no_band": ["--no-band"],
     "analyze": ["--analyze"],
     "html": ["--html", "plan.html"],
