@@ -2,11 +2,12 @@
 
 Examples
 --------
-The examples of the calls use these DataFrames and this query:
+The examples of the calls use these DataFrames, this query, and a folder that all workers share:
 
+>>> from pathlib import Path
 >>> from pyspark.sql import SparkSession
 >>> from penstock import spark_bridge
->>> spark = SparkSession.builder.getOrCreate()
+>>> spark, shared = SparkSession.builder.getOrCreate(), str(Path("shared").absolute())
 >>> orders = spark.createDataFrame([(1, 10, 0), (2, 50, 9)], "id INT, t INT, x INT")
 >>> gps = spark.createDataFrame([(7, 12, 2), (8, 90, 9)], "cab INT, t INT, x INT")
 >>> near = '''SELECT id, cab FROM orders o JOIN gps g

@@ -251,16 +251,16 @@ def stream(
     Examples
     --------
     >>> for name, frame in tables.items():  # files stand for topics
-    ...     frame.write.parquet(name)
+    ...     frame.write.parquet(f"{shared}/{name}")
     >>> streams = {
-    ...     name: spark.readStream.schema(frame.schema).parquet(name)
+    ...     name: spark.readStream.schema(frame.schema).parquet(f"{shared}/{name}")
     ...     for name, frame in tables.items()
     ... }
     >>> joined = spark_bridge.stream(spark, near, streams, time=time, disorder=5)
     >>> writer = joined.writeStream.trigger(availableNow=True).format("parquet")
-    >>> query = writer.option("checkpointLocation", "state").start("near")
+    >>> query = writer.option("checkpointLocation", f"{shared}/state").start(f"{shared}/near")
     >>> query.awaitTermination()
-    >>> spark.read.parquet("near").select("id", "cab").collect()
+    >>> spark.read.parquet(f"{shared}/near").select("id", "cab").collect()
     [Row(id=1, cab=7)]
     """
     if "design" in options:

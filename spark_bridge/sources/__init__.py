@@ -29,8 +29,9 @@ def register(spark: SparkSession) -> None:
     Examples
     --------
     >>> spark_bridge.register(spark)
-    >>> orders.write.parquet("replayed")
-    >>> spark.read.format("penstock_replay").option("time", "t").load("replayed").count()
+    >>> orders.write.parquet(f"{shared}/replayed")
+    >>> replay = spark.read.format("penstock_replay").option("time", "t")
+    >>> replay.load(f"{shared}/replayed").count()
     2
     """
     for name in dict.fromkeys((*NAMES, *providers(GROUP))):
