@@ -5,7 +5,7 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import mkstemp
+from tempfile import mkdtemp
 from typing import Annotated
 
 import typer
@@ -57,7 +57,7 @@ def app(
         for line in section.lines():
             say(line)
     if html is None and open_page:
-        html = Path(mkstemp(prefix="penstock-plan-", suffix=".html")[1])
+        html = Path(mkdtemp(prefix="penstock-plan-"), "plan.html")  # for this user's eyes only
     if html is not None:
         write_text(html, plan.html())
         note(f"plan: {html}")

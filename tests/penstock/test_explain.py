@@ -227,7 +227,9 @@ def test_open_shows_the_page(tmp_path: Path, cli: Any, monkeypatch: pytest.Monke
     query = "SELECT k, count(*) AS n FROM a GROUP BY k"
     _, err, status = cli("explain", query, f"--table=a={tmp_path / 'a.parquet'}", "--open")
     assert status == 0, err
-    assert Path(opened[0].removeprefix("file://")).read_text().startswith("<!DOCTYPE html>")
+    page = Path(opened[0].removeprefix("file://"))
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert page.parent.stat().st_mode & 0o077 == 0  # others cannot read the query
 
 
 # -- findings -------------------------------------------------------------------------------------
