@@ -50,7 +50,7 @@ def read_times(side: Side, batch: pa.RecordBatch | pa.Table) -> EventTimes:
     known = {(side.side, name): vector for name, vector in loaded.items()}
     computed = evaluate_columns(side.time, known, batch.num_rows)
     if computed.values.dtype == object:
-        raise DataError(f"a time of {side.alias} needs more than 64 bits; use a coarser unit")
+        raise DataError(f"a time of {side.shown} needs more than 64 bits; use a coarser unit")
     times = computed.values.astype(np.int64, copy=False)
     if computed.valid is None or computed.valid.all():
         return EventTimes(times, None)

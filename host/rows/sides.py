@@ -211,7 +211,7 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
     time = evaluate_columns(side.time, columns, n)
     if time.values.dtype == object:
         raise DataError(
-            f"a time of {side.alias} needs more than 64 bits in the unit of the window; use a "
+            f"a time of {side.shown} needs more than 64 bits in the unit of the window; use a "
             "coarser unit for both time columns"
         )
     rows = SideRows(everything, time.values, columns)
@@ -220,7 +220,7 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
     timeless = rows.pick(np.flatnonzero(~time.valid))
     if query.is_rows and len(placeless := filtered(side, timeless)):
         raise DataError(
-            f"row {int(placeless.row[0])} of {side.alias} has no time, so it has no place "
+            f"row {int(placeless.row[0])} of {side.shown} has no time, so it has no place "
             "among the last ROWS; leave such rows out with WHERE or a subquery in FROM"
         )
     return Read(rows.pick(np.flatnonzero(time.valid)), timeless)

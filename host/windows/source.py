@@ -57,7 +57,7 @@ def check_names(disorder: Span | Mapping[str, Span] | None, sides: Sequence[Side
     known = {name.lower() for side in sides for name in (side.alias, side.table)}
     for name in disorder:
         if name.lower() not in known:
-            aliases = " and ".join(side.alias for side in sides)
+            aliases = " and ".join(side.shown for side in sides)
             does = "joins" if len(sides) > 1 else "groups"
             raise UsageError(f"disorder is given for {name}, but the query {does} {aliases}")
 
@@ -95,7 +95,7 @@ class StreamSource:
         if isinstance(span, datetime.timedelta):
             if span and self.side.time is None:
                 raise UsageError(
-                    f"{self.side.alias} has no time column, so its rows cannot be out of order; "
+                    f"{self.side.shown} has no time column, so its rows cannot be out of order; "
                     "leave disorder out, or name its time column"
                 )
             # Rounded up: rows may lie as far out of order as the whole span.
@@ -103,14 +103,14 @@ class StreamSource:
         elif span > 0 and self.column is not None and self.column.type.kind in TIMESTAMPS:
             raise UsageError(without_unit(f"disorder of {self.side.alias}", span))
         if span < 0:
-            raise UsageError(f"disorder of {self.side.alias} must not be negative, not {span}")
+            raise UsageError(f"disorder of {self.side.shown} must not be negative, not {span}")
         return self._in_window_unit(span) - self._in_window_unit(0)
 
     def moment(self, time: Moment) -> int:
         """Convert a time to the window's unit."""
         if self.side.time is None:
             raise UsageError(
-                f"{self.side.alias} has no time column, so its time cannot advance; its rows "
+                f"{self.side.shown} has no time column, so its time cannot advance; its rows "
                 "are joined in the order of arrival"
             )
         if isinstance(time, datetime.datetime):
@@ -133,7 +133,7 @@ class StreamSource:
         unit = self.side.unit
         if not unit:
             raise UsageError(
-                f"the time of {self.side.alias} is a plain integer; give {argument} as an integer, "
+                f"the time of {self.side.shown} is a plain integer; give {argument} as an integer, "
                 f"or declare its unit ({self.side.alias}=COLUMN:s)"
             )
         return micros * 1000 // UNIT_NS[unit]

@@ -77,6 +77,12 @@ class Side:
     time: Expr | None
     unit: str = ""
 
+    @property
+    def shown(self) -> str:
+        """The alias, with the table where that has another name: rows are pushed by either."""
+        is_table = self.alias.lower() == self.table.lower()
+        return self.alias if is_table else f"{self.alias} ({self.table})"
+
 
 #: The folds of its value that each aggregate is computed from: of pairs here, of one source's rows
 #: in ``host/state``. "nearest" is the value of the pair (or row) with the least or greatest ``by``.

@@ -105,7 +105,7 @@ class Sources(ABC):
         sides = sides_named(name, [source.side for source in self.sources.values()])
         if sides:
             return [self.sources[side.side] for side in sides]
-        names = " and ".join(source.side.alias for source in self.sources.values())
+        names = " and ".join(source.side.shown for source in self.sources.values())
         does = "joins" if len(self.sources) > 1 else "groups"
         raise UsageError(f"unknown source {name!r}; the query {does} {names}")
 
@@ -144,7 +144,7 @@ class Sources(ABC):
             feeds.deregister(feed)
         elif feed in feeds.names:
             raise UsageError(
-                f"feed {feed!r} of {source.side.alias} was registered by two ranks; give each "
+                f"feed {feed!r} of {source.side.shown} was registered by two ranks; give each "
                 "feed a name of its own"
             )
 
@@ -274,8 +274,8 @@ class Sources(ABC):
         if len(silent) == len(by_side):  # the last one to fall silent counted until then
             del silent[max(silent, key=silent.__getitem__)]
         for side in silent.keys() - self._silent:
-            alias = self.sources[side].side.alias
-            _log.info("%s has sent nothing for its idle time; no output waits for it", alias)
+            name = self.sources[side].side.shown
+            _log.info("%s has sent nothing for its idle time; no output waits for it", name)
         self._silent = set(silent)
         for side in silent:
             self._feeds[side].raise_to(min(w for s, w in by_side.items() if s not in silent))

@@ -130,7 +130,7 @@ def check_order(source: StreamSource, rows: SideRows) -> None:
     first = int(np.argmin(on_time))
     behind = int(rows.time[:first].max()) - int(rows.time[first])
     raise DataError(
-        f"{source.side.alias} has {many(admission.late, 'row')} further out of order than the "
+        f"{source.side.shown} has {many(admission.late, 'row')} further out of order than the "
         f"declared disorder of {admission.disorder}: row {int(rows.row[first])} is {behind} "
         "behind; raise disorder, or leave it out to sort the table"
     )
