@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -28,11 +28,22 @@ if not results.is_terminal:
 NUMBERS = range(1, 100)
 
 
+class _Grid(Table):
+    """A table whose numbers are broken where the terminal has no room for them, never cut."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.update(max_width=1 << 20)
+        if Measurement.get(console, wide, self).minimum > options.max_width:
+            for column in self.columns:
+                column.no_wrap = False
+        yield from super().__rich_console__(console, options)
+
+
 def table(
     *names: str, rows: Iterable[Sequence[str | Text]] = (), right: Container[int] = ()
 ) -> Table:
-    """Make a table; the columns with these numbers are aligned to the right, and never broken."""
-    grid = Table(box=None, show_header=any(names), header_style="bold", pad_edge=False)
+    """Make a table; the columns with these numbers are aligned to the right."""
+    grid = _Grid(box=None, show_header=any(names), header_style="bold", pad_edge=False)
     for number, name in enumerate(names):
         is_right = number in right
         justify = "right" if is_right else "left"
