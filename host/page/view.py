@@ -62,11 +62,9 @@ class Chart(NamedTuple):
 
 
 def _rates(*labelled: str, **plain: str) -> Callable[[Step], Mapping[str, float]]:
-    """Rates of metrics: by label, or without labels by the names of their lines; none if all 0."""
+    """Rates of metrics: by label, or without labels by the names of their lines."""
 
     def points(step: Step) -> Mapping[str, float]:
-        if not any(any(step.values(name).values()) for name in (*labelled, *plain.values())):
-            return {}
         rates = {line: step.rates(name).get("", 0.0) for line, name in plain.items()}
         return rates | {k: rate for name in labelled for k, rate in step.rates(name).items()}
 
@@ -74,8 +72,8 @@ def _rates(*labelled: str, **plain: str) -> Callable[[Step], Mapping[str, float]
 
 
 def _values(name: str) -> Callable[[Step], Mapping[str, float]]:
-    """Numbers of a metric by label; none if all are 0."""
-    return lambda step: now if any((now := step.values(name)).values()) else {}
+    """Numbers of a metric by label."""
+    return lambda step: step.values(name)
 
 
 def _memory(step: Step) -> Mapping[str, float]:
@@ -89,7 +87,7 @@ def _latency(step: Step) -> Mapping[str, float]:
 
 
 def _charts(history: History) -> list[Chart]:
-    """Charts of a join, of which those without lines are not shown; of a server, one per metric."""
+    """Charts of a join, or of a server: one per metric. They appear once a line is not 0."""
     metrics = history.over(0).now
     if "evaluations_total" in metrics:
         unit = "s" if history.unit else "units of time"
@@ -107,9 +105,9 @@ def _charts(history: History) -> list[Chart]:
             Chart("Keys looked up per second", _rates(**_KEYS)),
         ]
     return [
-        Chart(f"{history.texts[name.removesuffix('_total')]} Per second.", _rates(name))
+        Chart(f"{history.texts[name.removesuffix('_total')].rstrip('.')}, per second", _rates(name))
         if name.endswith("_total")
-        else Chart(history.texts[name], _values(name))
+        else Chart(history.texts[name].rstrip("."), _values(name))
         for name in metrics
     ]
 
@@ -160,18 +158,21 @@ class Lines:
         """Draw further steps."""
         new: dict[str, list[tuple[float, float]]] = {}
         for step in steps:
-            for line, height in _few(self.chart.points(step)).items():
-                new.setdefault(line, []).append((_axis_ms(step.ended), height))
+            heights = _few(self.chart.points(step))
+            if new or self._sources or any(heights.values()):  # from the first that is not 0
+                for line, height in heights.items():
+                    new.setdefault(line, []).append((_axis_ms(step.ended), height))
         for line, points in new.items():
             if line not in self._sources:
                 self._begin(line)
-            places, heights = zip(*points, strict=True)
-            self._sources[line].stream({"x": places, "y": heights}, rollover=KEPT)
+            x, y = zip(*points, strict=True)
+            self._sources[line].stream({"x": x, "y": y}, rollover=KEPT)
 
     def _begin(self, line: str) -> None:
         colour = _COLOURS[len(self._sources) % len(_COLOURS)]
         source = self._sources[line] = ColumnDataSource({"x": [], "y": []})
-        self.figure.line("x", "y", source=source, color=colour, line_width=2, legend_label=line)
+        label: Any = {"legend_label": line} if line else {}
+        self.figure.line("x", "y", source=source, color=colour, line_width=2, **label)
         self.figure.visible = True
 
 

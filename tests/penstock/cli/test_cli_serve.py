@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,8 +45,14 @@ def test_serve_from_start_to_stop(program: Callable, cli: Callable, tmp_path: Pa
             old.bind(str(path))
         foreign = ForeignFiles()
         foreign.put(path.parent, "s.bak", ".s", "s~", "s.1")
-        server = program("serve", "--listen", address, "--threads", "1", "--metrics-port", "0")
+        page = ["--page", "0"] if find_spec("bokeh") else []
+        options = ["--threads", "1", "--metrics-port", "0", *page]
+        server = program("serve", "--listen", address, *options)
         metrics = re.search(r"http://\S+", server.stdout.readline())
+        if page:
+            shown = re.search(r"page: (http://\S+)", server.stdout.readline())
+            with urllib.request.urlopen(shown[1], timeout=TIMEOUT_S) as answer:
+                assert "<title>Penstock</title>" in answer.read().decode()
         assert server.stdout.readline() == f"serving cpu at {address}\n"
         out, err, status = cli("devices", "--address", address)
         assert status == 0, err

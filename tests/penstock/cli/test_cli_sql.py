@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -357,6 +359,47 @@ def test_writes_a_trace(cli, tables):
     _, err, status = cli(*arguments(tables, JOIN, "--trace", tables / "none" / "trace.json"))
     assert status != 0
     assert "trace.json" in err
+
+
+def test_shows_a_page_while_it_joins(cli, tables, monkeypatch):
+    pytest.importorskip("bokeh", reason="needs pip install '.[page]'")
+    from penstock.host.page import page as pages
+
+    token = tables / "token"
+    token.write_text("0123456789abcdef")
+    token.chmod(0o600)
+    sent, seen = [], []
+    send = pages._Server.send
+
+    def look(path: Path, schema: pa.Schema):
+        """Ask for the page at a moment when the join is running."""
+        url = f"http://127.0.0.1:{pages._servers[0].port}/?token=0123456789abcdef"
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            seen.append(answer.status)
+        return open_writer(path, schema)
+
+    monkeypatch.setattr(
+        pages._Server, "send", lambda self, message: (sent.append(message), send(self, message))
+    )
+    monkeypatch.setattr(row_output, "open_writer", look)
+    options = ["--page", "0", "--page-token-file", token, "--out", tables / "o.csv"]
+    _, err, status = cli(*arguments(tables, JOIN, *options))
+    assert (status, seen) == (0, [200])
+    assert re.search(r"page: http://127.0.0.1:\d+/\?token=, and what \S+/token has", err)
+    assert "0123456789abcdef" not in err
+    figures = sent[-2]["joins"]["a, b"]  # before the end
+    assert figures["values"]["arrived_rows_total"] == {"a": 6, "b": 5}
+    assert figures["values"]["rows_total"][""] > 0
+    assert {span[1] for message in sent[1:-1] for span in message["joins"]["a, b"]["spans"]}
+    assert sent[-1]["ended"] == ["a, b"]
+    assert pages._servers == []
+    for page, message in (("here:", "takes PORT, or HOST:PORT"), ("nowhere:x", "HOST:PORT")):
+        _, err, status = cli(*arguments(tables, JOIN, "--page", page))
+        assert status == 2
+        assert message in err
+    _, err, status = cli(*arguments(tables, JOIN, "--page-token-file", token))
+    assert status == 2
+    assert "--page-token-file is for --page; add it" in err
 
 
 def test_serves_metrics_while_it_joins(cli, tables, monkeypatch):

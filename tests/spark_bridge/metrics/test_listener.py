@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import urllib.request
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -190,8 +191,15 @@ def test_nothing_is_served_unasked(spark):
     heard = watch(spark)
     try:
         assert heard.port is None
+        if find_spec("bokeh"):
+            page = heard.page()
+            with urllib.request.urlopen(page.url, timeout=60) as answer:
+                assert answer.status == 200
     finally:
         heard.close()
+    if find_spec("bokeh"):
+        page._thread.join(60)  # it ends with the listener
+        assert not page._thread.is_alive()
     assert watch(spark) is not heard
     watch(spark).close()
 
