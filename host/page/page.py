@@ -136,12 +136,13 @@ class Page:
     def _run(self) -> None:
         joins: dict[str, Any] = {}
         try:
-            is_over = False
+            is_over, pause = False, 0.0
             while not is_over:
-                is_over = self._ended()  # before the look, which is then the last
+                is_over = self._closing.wait(pause) or self._ended()
+                pause = EVERY_S
+                # If it is over, this look is the last one.
                 joins = {name or self._name: figures for name, figures in self._look().items()}
                 self._server.send({"at": time.time(), "joins": joins})
-                is_over = is_over or self._closing.wait(EVERY_S)
         except (PenstockError, ReferenceError):  # a stream that failed, or that nobody has
             _log.debug("a join left its page", exc_info=True)
         finally:

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -123,7 +124,7 @@ def test_numbers_are_those_of_the_reports(device: Device, browser: Any) -> None:
     with groups, opened(device) as stream:
         page = stream.page(name="<b>orders</b> & gps")
         assert groups.page().port == page.port
-        browser.get(page.url)
+        browser.get(f"{page.url}?join={quote('<b>orders</b> & gps')}")
         until(lambda: shown(browser) == numbers(stream.report()))
         assert shown(browser)["late_rows_total a"] == 1
         _, text, resources = browser.execute_script(LOOK)
