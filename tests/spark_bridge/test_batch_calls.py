@@ -140,6 +140,7 @@ def test_without_a_window_as_in_spark_over_views(spark, text):
 def test_tables_of_the_catalog(spark):
     spark.sql("CREATE DATABASE places")
     spark.range(6).selectExpr("id", "id AS t").write.saveAsTable("places.points")
+    spark.range(3).selectExpr("id", "id AS t").write.saveAsTable("places.few")
     spark.range(9).selectExpr("id", "id AS t").createOrReplaceTempView("`far points`")
     on = "ON a.id < b.id AND b.t BETWEEN a.t AND a.t + 1"
     named = "WITH b AS (SELECT * FROM places.points WHERE id > 4) SELECT b.id FROM b a JOIN b"
@@ -156,6 +157,11 @@ def test_tables_of_the_catalog(spark):
             # What is given comes first, by its name or alias, and a name of WITH before a table's.
             (f"SELECT b.id FROM `far points` a JOIN x b {on}", {"a": given, "X": given}, [4]),
             (f"{named} {on}", None, []),
+            (
+                f"SELECT b.id FROM places.points a JOIN spark_catalog.places.few b {on}",
+                None,
+                [1, 2],
+            ),
         ]:
             found = sql(spark, text, tables, **options)
             assert sorted(row[0] for row in found.collect()) == wanted, text
@@ -165,7 +171,8 @@ def test_tables_of_the_catalog(spark):
                 "unknown table nowhere: the tables given are b; the session has .*far points",
             ),
             ("places.b", "there are two tables named b: write another name .*`places`.`b`"),
-            ("places.c", "unknown table c"),
+            ("places.c", r"unknown table c: .*line 1, column 18: places.c"),
+            ("places.few c JOIN nope", r"unknown table nope: .*line 1, column 36"),
             ("`x; DROP TABLE places.points`", "unknown table x; DROP"),
         ]:
             with pytest.raises(QueryError, match=said):
