@@ -121,7 +121,16 @@ def test_a_path_of_another_place_is_refused(callback, name):
 
 #: Parameters with a path that is read, or a folder of a command's own files.
 _OF_READERS = {
-    *("text_file", "token_file", "nodes_token", "package", "overlay", "python", "board_python"),
+    *(
+        "text_file",
+        "token_file",
+        "page_token_file",
+        "nodes_token",
+        "package",
+        "overlay",
+        "python",
+        "board_python",
+    ),
     "folder",
 }
 
