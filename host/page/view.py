@@ -49,7 +49,6 @@ _PAIRS = {
     "in the window": "pairs_in_window_total",
     "tested": "evaluations_total",
     "pruned": "pruned_pairs_total",
-    "rows out": "rows_total",
 }
 _KEYS = {"all": "lookup_sought_total", "in memory": "lookup_hits_total"}
 
