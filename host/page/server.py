@@ -41,10 +41,12 @@ class Guard(AuthProvider):
     ----------
     token : str or None
         None lets in whoever asks this machine by one of its own names.
+    address : str
+        Another such name.
     """
 
-    def __init__(self, token: str | None) -> None:
-        self._token = token
+    def __init__(self, token: str | None, address: str) -> None:
+        self._token, self._names = token, {*_HERE, address}
         super().__init__()
 
     @property
@@ -59,7 +61,8 @@ class Guard(AuthProvider):
         request = handler.request
         if self._token is None:
             origin = request.headers.get("Origin", f"//{request.host}")
-            if not {urlsplit(f"//{request.host}").hostname, urlsplit(origin).hostname} <= _HERE:
+            asked_as = {urlsplit(f"//{request.host}").hostname, urlsplit(origin).hostname}
+            if not asked_as <= self._names:
                 raise HTTPError(403, reason="This page answers to 127.0.0.1 and localhost alone")
             return "user"
         shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -91,7 +94,7 @@ class PageServer:
             {"/": lambda document: View(document, self.joins).begin()},
             port=port,
             address=address,
-            auth_provider=Guard(token),
+            auth_provider=Guard(token, address),
             secret_key=secrets.token_hex(32).encode(),
             sign_sessions=True,
             allow_websocket_origin=["*"],  # the guard looks at it

@@ -174,6 +174,9 @@ def test_who_may_look(device: Device, browser: Any) -> None:
             stream.page(page.port)
         open_page = stream.page()  # beside the other one
         assert open_page.port != page.port
+        elsewhere = stream.page(address="127.0.0.2")
+        with urllib.request.urlopen(elsewhere.url, timeout=WAIT_S) as got:
+            assert got.status == 200
         # A name of somebody else that leads here, and a page of somebody else.
         assert answer(open_page.port, Host=f"localhost:{open_page.port}") == 200
         assert answer(open_page.port, Host="evil.example") == 403
