@@ -33,6 +33,11 @@ def orders_vehicles() -> dict[str, pa.Table]:
     return tables
 
 
+def two_files() -> dict[str, pa.Table]:
+    """Ten minutes of ride orders and of positions in a city, as `penstock demo` has them."""
+    return City(seconds=600, order_rate=5.0, gps_rate=100.0, seed=2).tables()
+
+
 def nearest() -> dict[str, pa.Table]:
     """Those orders and vehicles, and 40 taxi stands, where orders come from."""
     tables = orders_vehicles()

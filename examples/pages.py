@@ -21,15 +21,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs" / "gallery"
 NAMES = (
-    "orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "intervals", "nearest", "bids",
+    "two_files", "orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "intervals", "nearest", "bids",
     "lightning",
 )  # fmt: skip
 #: Pages of measurements.
-MEASURED: tuple[str, ...] = ()
+MEASURED = ("demo", "papers")
 #: Those of which there are no recorded streams.
-GENERATED = ("calls", "intervals", "nearest", "bids", "lightning")
+GENERATED = ("two_files", "calls", "intervals", "nearest", "bids", "lightning")
 #: Those that are notebooks, too.
-NOTEBOOKS = ("lightning",)
+NOTEBOOKS = ("two_files", "lightning")
 
 _CELL = re.compile(r"^# %%(?P<kind>.*)\n", re.M)
 #: Where a cell saves a picture.

@@ -66,7 +66,7 @@ def _memory(made: tuple[Figure, Axes], report: Report) -> Figure:
     sizes = [times * report.scale.memory_bytes / MB for times in mesh]
     least = [2 * rate / 1e3 for rate in mesh.values()]
     axes.plot(sizes, least, color=PAPER, ls="--", label="2 times MESHJOIN (paper, at least)")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 
@@ -81,9 +81,7 @@ def _shares(made: tuple[Figure, Axes], report: Report) -> Figure:
     )
     mesh = report.by_share["meshjoin"]
     tenth = min(mesh, key=lambda share: abs(share - 0.1))
-    axes.plot(
-        [100 * tenth], [10 * mesh[tenth] / 1e3], "s", color=PAPER, label="10 times MESHJOIN (paper)"
-    )
+    axes.plot([10], [10 * mesh[tenth] / 1e3], "s", color=PAPER, label="10 times MESHJOIN (paper)")
     axes.legend(frameon=False)
     return figure
 

@@ -107,12 +107,14 @@ def test_a_notebook_has_its_examples_cells(name):
     assert file.read_text(encoding="utf-8") == PAGES.notebook(name)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", PAGES.NOTEBOOKS)
+@pytest.mark.parametrize("name", ["two_files", pytest.param("lightning", marks=pytest.mark.slow)])
 def test_a_notebook_runs_and_prints_what_its_page_shows(name, tmp_path, monkeypatch):
-    pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
-    pytest.importorskip("deltalake", reason="needs pip install deltalake")
+    if name == "lightning":
+        pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+        pytest.importorskip("deltalake", reason="needs pip install deltalake")
+    else:
+        pytest.importorskip("bokeh", reason="needs pip install 'penstock[page]'")
     client = pytest.importorskip("nbclient", reason="needs pip install 'penstock[dev]'")
     nbformat = pytest.importorskip("nbformat", reason="needs pip install 'penstock[dev]'")
     pytest.importorskip("ipykernel", reason="needs pip install 'penstock[dev]'")
@@ -137,3 +139,7 @@ def test_a_notebook_runs_and_prints_what_its_page_shows(name, tmp_path, monkeypa
     assert (DOCS / f"{name}.md").read_text(encoding="utf-8") == PAGES.page(name, printed)
     shown = [one for of in outputs for one in of if "image/png" in one.get("data", {})]
     assert len(shown) == 1
+    drawn = [
+        one for of in outputs for one in of if "<svg" in one.get("data", {}).get("text/html", "")
+    ]
+    assert bool(drawn) == (name == "two_files")
