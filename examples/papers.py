@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Figures of the papers
 #
-# Each picture is drawn by the command above it, in its short form; without `--quick` runs are
+# Each picture is drawn by the command above it, often in its short form; without `--quick` runs are
 # longer. What the paper says is grey: the texts give few numbers, so most of their curves are not
 # here. Tables of what was measured, with targets, are on the pages that are linked.
 #
@@ -46,11 +46,11 @@ show("channel_10b", "build/bench/quick")
 # [Lanes by key](../spark/routing.md).
 
 # %%
-shell("python -m bench.routing.figures --quick")
-show("routing_3", "build/bench/quick")
-show("routing_6", "build/bench/quick")
-show("routing_7", "build/bench/quick")
-show("routing_8", "build/bench/quick")
+shell("python -m bench.routing.figures")
+show("routing_3", "build/bench")
+show("routing_6", "build/bench")
+show("routing_7", "build/bench")
+show("routing_8", "build/bench")
 
 # %% [markdown]
 # ## 4. The window-join operator
