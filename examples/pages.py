@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs" / "gallery"
 NAMES = (
-    "two_files", "orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "intervals", "nearest", "bids",
-    "lightning",
+    "two_files", "orders_vehicles", "aircraft", "quotes", "dns_tls", "calls", "intervals",
+    "nearest", "bids", "lightning",
 )  # fmt: skip
 #: Pages of measurements.
 MEASURED = ("demo", "papers")

@@ -7,8 +7,8 @@
 #
 # ## 1. FJoin
 #
-# Lin, Chen, Jin: a parallel accelerator of stream joins on FPGA, 2022. Figures 7 to 11 from
-# units behind our host, which are simulated: they take the cycles of the hardware at 300 MHz.
+# Lin, Chen, Jin; Sci Sin Inform 2022. Figures 7 to 9 from units behind our host, which are
+# simulated: they take the cycles of the hardware at 300 MHz.
 # [Performance](../joins/performance.md).
 
 # %%
@@ -68,8 +68,8 @@ show("window_admitted", "build/bench/quick")
 # %% [markdown]
 # ## 5. D-CACHEJOIN
 #
-# Zhang, Liu, Du, Lu: joins of a stream with a stored table. Ways of looking up beside each other,
-# with the same memory. [Look-ups](../streams/lookup.md).
+# Zhang, Liu, Du, Lu: a join of a stream with a stored table through caches. Ways of looking up
+# beside each other, with the same memory. [Look-ups](../streams/lookup.md).
 
 # %%
 shell("python -m bench.lookup --quick")
