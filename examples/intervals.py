@@ -8,7 +8,6 @@
 
 # %%
 import numpy as np
-import pyarrow.compute as pc
 from kit import FOUND, LEFT, RIGHT, canvas, save, streams
 
 import penstock
@@ -28,9 +27,10 @@ SELECT g.gene, g.chrom, g.start, g.stop, count(r.id) AS hits
 FROM genes g LEFT JOIN reads r ON {OVERLAP}
 GROUP BY g.gene, g.chrom, g.start, g.stop
 """
-counts = penstock.sql(COUNTS, tables).sort_by([("hits", "descending"), ("gene", "ascending")])
-print(f"{pc.sum(pc.equal(counts['hits'], 0)).as_py():,} of {counts.num_rows:,} genes have no read")
-print(counts.slice(0, 5).to_pandas().to_string(index=False))
+counts = penstock.sql(COUNTS, tables).to_pandas()
+print(f"{sum(counts.hits == 0):,} of {len(counts):,} genes have no read")
+most = counts.sort_values(["hits", "gene"], ascending=[False, True])
+print(most.head(5).to_string(index=False))
 
 # %% [markdown]
 # Genes of which one holds the other one whole, on the same chromosome: the table is joined with
@@ -42,20 +42,18 @@ SELECT o.gene AS outside, i.gene AS inside
 FROM genes o JOIN genes i
   ON o.chrom = i.chrom AND o.start <= i.start AND i.stop <= o.stop AND o.gene <> i.gene
 """
-nested = penstock.sql(NESTED, tables)
-holding = pc.value_counts(nested["outside"]).to_pylist()
-widest = max(holding, key=lambda one: (one["counts"], -one["values"]))
-print(f"{nested.num_rows:,} genes inside others; {widest['counts']} inside gene {widest['values']}")
+nested = penstock.sql(NESTED, tables).to_pandas()
+holding = nested.outside.value_counts()
+print(f"{len(nested):,} genes inside others; {holding.max()} inside gene {holding.idxmax()}")
 
 # %%
 figure, (lengths, density) = canvas(11, 4.4, ncols=2)
-found = counts.to_pandas()
-size = found.stop - found.start
-lengths.scatter(size, found.hits, s=3, color=LEFT, lw=0, alpha=0.5)
+size = counts.stop - counts.start
+lengths.scatter(size, counts.hits, s=3, color=LEFT, lw=0, alpha=0.5)
 lengths.set(xscale="log", yscale="symlog", xlabel="bases of a gene", ylabel="reads on it")
 lengths.set_title("Long genes have more reads")
 lengths.set_ylim(bottom=-0.5)
-first = found[found.chrom == 1]
+first = counts[counts.chrom == 1]
 bins = np.linspace(0, first.stop.max(), 200)
 middles = (first.start + first.stop) / 2
 for weights, colour, label in ((None, RIGHT, "genes"), (first.hits, FOUND, "reads on genes")):

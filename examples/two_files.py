@@ -30,7 +30,7 @@ plan = penstock.explain(NEAR, paths)
 print(" > ".join(node.title for node in plan.nodes))
 
 # %%
-plan  # noqa: B018
+plan  # noqa: B018  # pyright: ignore[reportUnusedExpression]
 
 # %% [markdown]
 # The run. Nothing is to be said of it. Another query, in which an order and a vehicle match where
