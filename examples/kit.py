@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -98,9 +97,12 @@ def shell(command: str) -> str:
 
 
 def show(name: str, folder: str) -> None:
-    """Take a picture that a command has drawn in a folder of the checkout."""
+    """Take a picture that a command has drawn in a folder of the checkout, with 256 colours."""
+    from PIL import Image
+
     out().mkdir(parents=True, exist_ok=True)
-    shutil.copy(ROOT / folder / f"{name}.png", out() / f"{name}.png")
+    picture = Image.open(ROOT / folder / f"{name}.png").convert("RGB").quantize(256)
+    picture.save(out() / f"{name}.png", optimize=True)
 
 
 def save(figure: Figure, name: str) -> None:
