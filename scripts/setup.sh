@@ -79,6 +79,7 @@ apt_install() {
 missing=()
 command -v iverilog >/dev/null || missing+=(iverilog)
 command -v tclsh >/dev/null || missing+=(tcl)
+command -v chromedriver >/dev/null || missing+=(chromium chromium-driver)
 { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } >/dev/null 2>&1 || missing+=(postgresql)
 if [ "${#missing[@]}" -gt 0 ]; then
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
