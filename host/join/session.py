@@ -195,10 +195,10 @@ class Session(Receiver):
         self.check()
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until a condition on the join's progress is true; return whether it is."""
-        self.bells.wait_for(lambda: condition() or self.error is not None, timeout_s)
+        """Wait until a condition on the join's progress is true; return whether it was."""
+        met = self.bells.wait_for(lambda: condition() or self.error is not None, timeout_s)
         self.check()
-        return condition()
+        return met
 
     def _moved(self, seen: int, waits: bool) -> bool:
         changed = self.events != seen or self._room.waits != waits
