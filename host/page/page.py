@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import selectors
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from contextlib import suppress
 from html import escape
 from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 from prometheus_client.registry import Collector
@@ -31,8 +32,10 @@ from .history import EVERY_S, MINUTE, SPANS
 
 _log = logging.getLogger("penstock.page")
 
-#: Seconds in which the page's process must be gone.
+#: Seconds in which the page's process must begin, and a page must leave it.
 _PATIENCE_S = 60.0
+#: Seconds in which the page's process must take a message; one that hangs is ended.
+_HANGS_S = 10.0
 
 #: Figures of joins, by name, or "" for the only one, as :mod:`.server` takes them.
 Look = Callable[[], dict[str, dict[str, Any]]]
@@ -50,39 +53,83 @@ class _Server:
             [sys.executable, "-P", "-m", f"{__package__}.server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
+            bufsize=0,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             start_new_session=True,  # Ctrl-C is for the caller
         )
-        assert self._process.stdout is not None
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
         self.send({"address": address, "port": port, "token": token})
-        answer = json.loads(self._process.stdout.readline() or "{}")
-        self._process.stdout.close()
+        answer = self._answer()
         if "port" not in answer:
             self.close()
-            why = answer.get("error", "its process ended by itself")
+            why = answer.get("error", "its process ended by itself, or hangs")
             raise UsageError(
                 f"cannot serve the page on {address}:{port}: {why}; choose another port, or 0 for "
                 "a free one"
             )
         self.port: int = answer["port"]
 
+    def _answer(self) -> dict[str, Any]:
+        """Wait for the first answer; empty if the process ends, or gives none in time."""
+        assert self._process.stdout is not None
+        end, line = time.monotonic() + _PATIENCE_S, b""
+        with self._process.stdout as answers:
+            while not line.endswith(b"\n"):
+                if not _is_ready(answers, selectors.EVENT_READ, end) or not (
+                    some := answers.read(4096)
+                ):
+                    self._process.kill()
+                    return {}
+                line += some
+        return json.loads(line)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message; a process that somebody has ended hears nothing."""
+        left = memoryview(json.dumps(message).encode() + b"\n")
         with self._lock, suppress(OSError, ValueError):
-            print(json.dumps(message), file=self._process.stdin, flush=True)
+            pipe, end = self._process.stdin, time.monotonic() + _HANGS_S
+            assert pipe is not None
+            while left:
+                if not _is_ready(pipe, selectors.EVENT_WRITE, end):
+                    _log.warning("the page took no message for %s s, and is closed", _HANGS_S)
+                    self._process.kill()
+                    return
+                left = left[pipe.write(left) or 0 :]
 
     def close(self) -> None:
         """Let the process end once browsers know; nobody waits for it."""
+        self.send({})  # a fork of this process may keep the pipe open
         with self._lock, suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
         threading.Thread(target=self._process.wait, daemon=True).start()
 
 
+def _is_ready(pipe: IO[bytes], event: int, end: float) -> bool:
+    """Wait until a pipe can be read or written, or until a moment; return whether it can."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, event)
+        return bool(selector.select(max(0.0, end - time.monotonic())))
+
+
 #: Processes that serve pages now.
 _servers: list[_Server] = []
 _servers_lock = threading.Lock()
+
+
+def _forget() -> None:
+    """Leave pages to the process that has forked this one."""
+    global _servers_lock  # whoever held it is not here
+    _servers_lock = threading.Lock()
+    _servers.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 class Page:
@@ -138,7 +185,7 @@ class Page:
         try:
             is_over, pause = False, 0.0
             while not is_over:
-                is_over = self._closing.wait(pause) or self._ended()
+                is_over = self._closing.wait(pause) or self._ended() or not self._server.is_alive
                 pause = EVERY_S
                 # If it is over, this look is the last one.
                 joins = {name or self._name: figures for name, figures in self._look().items()}
@@ -151,7 +198,8 @@ class Page:
             with _servers_lock:
                 self._server.names.remove(self._name)
                 if not self._server.names:
-                    _servers.remove(self._server)
+                    with suppress(ValueError):  # it was dead
+                        _servers.remove(self._server)
                     self._server.close()
 
 
@@ -174,6 +222,7 @@ def _server_at(port: int, address: str, token: str | None) -> _Server:
             f"{address} without a token would show the page to everybody on the network; give a "
             "token, or leave the address out and look through ssh -L"
         )
+    _servers[:] = [one for one in _servers if one.is_alive]
     for one in _servers:
         if one.address == address and port in (0, one.port):
             if token == one.token:

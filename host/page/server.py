@@ -3,7 +3,7 @@
 The first has ``address``, ``port`` and ``token``; the answer, on standard output, has the ``port``
 or an ``error``. Each further one has the time ``at``, figures of ``joins`` by name as
 :class:`.history.History` takes them, or names of those that have ``ended``. The process ends with
-its input.
+its input, or an empty message.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,6 +30,8 @@ from .view import View
 
 #: Seconds in which open pages hear that all has ended.
 _FAREWELL_S = 2.2 * EVERY_S
+#: Joins that are shown after their end.
+_ENDED = 20
 #: Names of this machine for itself. A page without a token answers to no other name: a site of
 #: somebody else that lets its name point here could read the page otherwise.
 _HERE = {"127.0.0.1", "localhost", "::1"}
@@ -65,9 +68,10 @@ class Guard(AuthProvider):
             if not asked_as <= self._names:
                 raise HTTPError(403, reason="This page answers to 127.0.0.1 and localhost alone")
             return "user"
-        shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        shown = handler.get_query_argument("token", "") or shown
-        if not hmac.compare_digest(shown.encode(), self._token.encode()):
+        shown = handler.get_query_argument("token", "", strip=False).encode()
+        # Tornado reads headers as Latin-1, whatever their senders meant.
+        header = request.headers.get("Authorization", "").removeprefix("Bearer ").encode("latin-1")
+        if not hmac.compare_digest(shown or header, self._token.encode()):
             raise HTTPError(403, reason="Wrong token, or none: open /?token=TOKEN")
         return "user"
 
@@ -111,14 +115,18 @@ class PageServer:
             self.joins[name].hear(message["at"], figures)
         for name in message.get("ended", ()):
             self.joins[name].ended = message["at"]
+        for name in [name for name, one in self.joins.items() if one.ended is not None][:-_ENDED]:
+            del self.joins[name]
 
     def run(self, lines: Any) -> None:
         """Serve until there are no more lines."""
         loop = IOLoop.current()
 
         def read() -> None:
-            for line in lines:
-                loop.add_callback(self.hear, json.loads(line))
+            # An empty message is the last one.
+            for message in takewhile(bool, map(json.loads, lines)):
+                loop.add_callback(self.hear, message)
+            loop.add_callback(self._server._http.stop)  # the next page may take the port
             loop.add_callback(loop.call_later, _FAREWELL_S, loop.stop)
 
         threading.Thread(target=read, daemon=True).start()

@@ -228,15 +228,16 @@ class View:
     def __init__(self, document: Document, joins: Mapping[str, History]) -> None:
         self._document, self._joins = document, joins
         arguments = document.session_context.request.arguments  # type: ignore[union-attr]
-        self._arguments = {name: values[-1].decode() for name, values in arguments.items()}
+        self._arguments = {k: one[-1].decode(errors="replace") for k, one in arguments.items()}
         self._history: History | None = None
         self._seen = 0
         self._charts: list[Lines] = []
         self._timeline = Timeline()
         style: Any = {"stylesheets": [InlineStyleSheet(css=_STYLE)], "sizing_mode": "stretch_width"}
-        self._head = Div(**style, css_classes=["head"])
+        # A name with dollars is no formula.
+        self._head = Div(**style, css_classes=["head"], disable_math=True)
         self._grid = Column(**style, css_classes=["grid"])
-        self._foot = Div(**style, css_classes=["foot"])
+        self._foot = Div(**style, css_classes=["foot"], disable_math=True)
         self._root = Column(children=[self._head, self._grid, self._foot], **style)
 
     def begin(self) -> None:

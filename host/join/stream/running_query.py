@@ -245,7 +245,7 @@ class RunningQuery(ABC, Generic[Rows]):
         Raises
         ------
         UsageError
-            The port is taken, or the address needs a token.
+            The port is taken, the address needs a token, or the query is closed.
         MissingToolError
             Bokeh is not installed.
 
@@ -257,6 +257,8 @@ class RunningQuery(ABC, Generic[Rows]):
         """
         from ...page.page import show_reports
 
+        if self._closed:
+            raise UsageError("the query is closed, so no page shows it; open a new one")
         query = weakref.proxy(self)  # the page keeps no query alive
         return show_reports(
             lambda: query.report(),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
+import signal
 import socket
+import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -28,6 +32,7 @@ from penstock.host.metrics.report import Report
 from penstock.host.page import page as pages
 from penstock.host.page.history import KEPT, History
 from penstock.host.page.page import show_reports
+from penstock.host.page.server import PageServer
 from penstock.query import compile_query
 from tests.host.kit.streams import SCHEMA, batch_of
 from tests.penstock.kit.devices import InterpretingCpu
@@ -39,7 +44,7 @@ QUERY = compile_query(
     {"a": SCHEMA, "b": SCHEMA},
     time={"a": "t", "b": "t"},
 )
-TOKEN = "0123456789 abc&<def"
+TOKEN = "0123456789 abc&<déf"
 #: Whatever tags with an identifier, and text, the page has, in shadow roots, too.
 LOOK = """
 const data = {}, texts = []
@@ -92,7 +97,7 @@ def shown(browser: Any) -> dict[str, float]:
     return {name: float(text) for name, text in browser.execute_script(LOOK)[0].items()}
 
 
-def answer(port: int, path: str = "/", **headers: str) -> int:
+def answer(port: int, path: str = "/", **headers: str | bytes) -> int:
     """Ask the page for something; return the status of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
     try:
@@ -122,13 +127,13 @@ def test_numbers_are_those_of_the_reports(device: Device, browser: Any) -> None:
         "SELECT v.k, count(*) AS n FROM v GROUP BY v.k, v.t", {"v": schema}, time={"v": "t"}
     )
     with groups, opened(device) as stream:
-        page = stream.page(name="<b>orders</b> & gps")
+        page = stream.page(name="<b>orders</b> & gps $$x$$")
         assert groups.page().port == page.port
-        browser.get(f"{page.url}?join={quote('<b>orders</b> & gps')}")
+        browser.get(f"{page.url}?join={quote('<b>orders</b> & gps $$x$$')}")
         until(lambda: shown(browser) == numbers(stream.report()))
         assert shown(browser)["late_rows_total a"] == 1
         _, text, resources = browser.execute_script(LOOK)
-        assert "<b>orders</b> & gps" in text
+        assert "<b>orders</b> & gps $$x$$" in text
         assert "of the rows of a came too late" in text
         assert all(one.startswith(page.place) for one in resources)  # offline, too
         stream.push("b", batch_of([(4, 22, 0)]))
@@ -147,7 +152,7 @@ def test_numbers_are_those_of_the_reports(device: Device, browser: Any) -> None:
         assert not is_gone(page.port)
         last = stream.close()
         assert last.num_rows == 3
-        until(lambda: "gps (ended)" in browser.execute_script(LOOK)[1])
+        until(lambda: "gps $$x$$ (ended)" in browser.execute_script(LOOK)[1])
     until(lambda: is_gone(page.port))
     page.close()
     assert not stream.trace.on
@@ -158,6 +163,7 @@ def test_who_may_look(device: Device, browser: Any) -> None:
         page = stream.page(token=TOKEN)
         assert TOKEN not in repr(page) + page.place
         quoted = page.url.removeprefix(page.place)
+        bearer = f"Bearer {TOKEN}".encode()
         upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
         upgrade["Sec-WebSocket-Key"] = "MDEyMzQ1Njc4OWFiY2RlZg=="
         for path, more in (("/", {}), ("/ws", upgrade)):
@@ -165,7 +171,10 @@ def test_who_may_look(device: Device, browser: Any) -> None:
             assert answer(page.port, f"{path}?token=", **more) == 403
             assert answer(page.port, f"{path}{quoted[:-1]}", **more) == 403
             assert answer(page.port, f"{path}{quoted}", **more) in (200, 101)
-            assert answer(page.port, path, Authorization=f"Bearer {TOKEN}", **more) in (200, 101)
+            assert answer(page.port, path, Authorization=bearer, **more) in (
+                200,
+                101,
+            )
         with pytest.raises(urllib.error.HTTPError, match="Wrong token, or none"):
             urllib.request.urlopen(page.place, timeout=WAIT_S)
         browser.get(page.url)
@@ -241,6 +250,77 @@ def test_a_killed_page_disturbs_nobody(device: Device) -> None:
         page.close()
 
 
+def test_a_page_that_hangs_disturbs_nobody(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_HANGS_S", 0.5)
+    with opened(device) as stream:
+        page = stream.page(name="n" * 100_000)  # a look fills the pipe
+        other = stream.page()
+        os.kill(page._server._process.pid, signal.SIGSTOP)
+        until(lambda: not page._server.is_alive)
+        page.close()
+        other.close()
+        assert stream.close().num_rows == 2
+
+
+def test_a_page_that_does_not_begin(
+    device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nexec sleep 60\n")
+    script.chmod(0o700)
+    with opened(device) as stream:
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "executable", str(script))
+            patched.setattr(pages, "_PATIENCE_S", 0.5)
+            with pytest.raises(UsageError, match="ended by itself, or hangs; choose another port"):
+                stream.page()
+        stream.close()
+        with pytest.raises(UsageError, match="the query is closed, so no page shows it"):
+            stream.page()
+
+
+def test_pages_one_after_another(device: Device) -> None:
+    with opened(device) as stream:
+        first = stream.page(token="ends with space ")
+        assert answer(first.port, "/?" + first.url.partition("?")[2]) == 200
+        # A fork of this process would keep the pipe open in the same way.
+        pipe = first._server._process.stdin
+        assert pipe is not None
+        kept = os.dup(pipe.fileno())
+        first.close()
+        second = stream.page(first.port)  # at once
+        assert second.port == first.port
+        until(lambda: not first._server.is_alive)
+        os.close(kept)
+        second._server._process.kill()
+        until(lambda: not second._server.is_alive)
+        third = stream.page()  # the other one is dead, and takes no more
+        assert answer(third.port) == 200
+        stream.close()
+    until(lambda: is_gone(third.port))
+
+
+def test_a_fork_has_no_page() -> None:
+    servers = list(pages._servers)
+    try:
+        pages._servers.append(object())  # type: ignore[arg-type]
+        with pages._servers_lock:
+            pages._forget()
+            assert pages._servers == []
+            assert not pages._servers_lock.locked()
+    finally:
+        pages._servers[:] = servers
+
+
+def test_ended_joins_are_bounded() -> None:
+    server = PageServer("127.0.0.1", 0, None)
+    figures = {"values": {}, "spans": (), "texts": {}, "findings": (), "unit": ""}
+    for k in range(100):
+        server.hear({"at": k, "joins": {str(k): figures, "runs": figures}})
+        server.hear({"at": k, "ended": [str(k)]})
+    assert list(server.joins) == ["runs", *map(str, range(80, 100))]
+
+
 def test_reports_by_name_and_their_end(device: Device) -> None:
     with opened(device) as stream:
         sent: list[Any] = []
@@ -249,7 +329,7 @@ def test_reports_by_name_and_their_end(device: Device) -> None:
         until(lambda: sent)
         page.close()
         assert list(sent[0]["joins"]) == ["one", "two"]
-        assert sent[-1]["ended"] == ["one", "two"]
+        assert sent[-2]["ended"] == ["one", "two"]
         stream.close()
 
 
