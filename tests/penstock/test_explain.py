@@ -279,12 +279,16 @@ def test_a_cast_makes_a_band() -> None:
     before = explained(on)
     assert rules(before) == ["general"]
     assert ".f AS DECIMAL(18, 2))" in before.findings[0].remedy
+    # No cast makes an integer, or a decimal, of a root.
+    for root in ("sqrt(a.f * b.f) < 1", "sqrt(a.x * b.x) < 1"):
+        assert "general" not in rules(explained(root))
     after = explained("abs(CAST(a.f AS DECIMAL(18, 2)) - CAST(b.f AS DECIMAL(18, 2))) < 60")
     assert rules(after) == []
     assert "band, 1 test" in [node.title for node in after.nodes]
 
 
 def test_one_key_has_many_rows() -> None:
+    ids = range(ROWS)
     rng = np.random.default_rng(5)
     keys = {name: np.where(rng.random(ROWS) < 0.4, 0, rng.integers(1, 50, ROWS)) for name in "ab"}
     tables = {name: one.set_column(3, "k", pa.array(keys[name])) for name, one in TABLES.items()}
@@ -299,6 +303,13 @@ def test_one_key_has_many_rows() -> None:
     assert "one key" not in [one.rule for one in after.findings if one.where == "a"]
     assert pairs_tested(after) < 0.7 * pairs_tested(before)
     assert "one key" not in rules(explained("a.k = b.k AND a.x <> b.x"))
+    # Rows whose key is NULL count; a long value is cut.
+    for most, expected in ((range(1_500), []), (range(2_500), ["one key"] * 2)):
+        texts = pa.array([None if k % 2 else "z" * 9_999 if k in most else str(k) for k in ids])
+        tables = {name: one.set_column(3, "k", texts) for name, one in TABLES.items()}
+        found = explained("a.k = b.k AND a.x <> b.x", tables).findings
+        assert [one.rule for one in found] == expected
+        assert all(len(one.text) < 100 for one in found)
 
 
 def test_copying_rows_out() -> None:
@@ -317,10 +328,10 @@ def test_units_that_do_not_meet() -> None:
     seconds = TABLES["a"].set_column(1, "t", pa.array(1_700_000_000 + np.arange(ROWS)))
     millis = TABLES["b"].set_column(1, "t", pa.array((1_700_000_000 + np.arange(ROWS)) * 1_000))
     tables = {"a": seconds, "b": millis}
-    named = {"s": seconds, "b": millis}
-    query = "SELECT a.id AS i, b.id AS j FROM s AS a JOIN b ON a.x < b.x"
+    named = {"my s": seconds, "b": millis}
+    query = "SELECT a.id AS i, b.id AS j FROM `my s` AS a JOIN b ON a.x < b.x"
     (found,) = penstock.explain(query, named, **WINDOW).findings
-    assert "FROM (SELECT *, ... * 1000 AS t FROM s) AS a" in found.remedy
+    assert "FROM (SELECT ..., t * 1000 AS t FROM `my s`) AS a" in found.remedy
     before = explained("a.x < b.x", tables)
     assert rules(before) == ["no times meet"]
     assert "multiply the former by 1,000" in before.findings[0].remedy

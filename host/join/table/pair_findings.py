@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
+from textwrap import shorten
 
 import numpy as np
 
@@ -38,6 +39,8 @@ _TUPLES, _PAIRS = 512, 1 << 18
 _LEAST, _ROWS = 100, 1 << 14
 #: Least share of tested pairs that fail one comparison only, of rows with one key, of the time.
 _ONLY, _ONE_KEY, _COPYING = 0.9, 1 / 3, 0.5
+#: Most characters of a value in a text.
+_VALUE = 40
 #: Fewest seconds of copying that are worth a remark.
 _LEAST_S = 0.05
 #: From the coarsest.
@@ -111,7 +114,7 @@ def _unmet(join: TableJoin) -> Iterator[Finding]:
         yield Finding(
             "no rows",
             f"no row of {names[side]} can match: each fails its filter, or has no time",
-            f"see what `SELECT ... FROM {join.query.side(side).table}` gives with the same filter",
+            f"see what SELECT ... FROM {_name(join.query.side(side).table)} gives with that filter",
             names[side],
         )
     window = join.query.window
@@ -137,12 +140,19 @@ def _unit_remedy(query: JoinQuery, spans: Mapping[str, tuple[int, int]]) -> str:
     if not 0 <= places[coarse] < places[fine] < len(_UNITS):
         return "see whether the times of both have one unit and epoch"
     factor = 1_000 ** (places[fine] - places[coarse])
-    table = next(side.table for side in query.sides if side.alias == coarse)
+    side = next(side for side in query.sides if side.alias == coarse)
+    times = (node.attr[1] for node in walk(side.time) if node.op is Op.COLUMN) if side.time else ()
+    time, table = _name(next(iter(times), "t")), _name(side.table)
     units = f"{_UNITS[places[coarse]]} since 1970, those of {fine} {_UNITS[places[fine]]}"
     return (
         f"those of {coarse} look like {units}: multiply the former by {factor:,} in a subquery, "
-        f"FROM (SELECT *, ... * {factor} AS t FROM {table}) AS {coarse}"
+        f"FROM (SELECT ..., {time} * {factor} AS {time} FROM {table}) AS {_name(coarse)}"
     )
+
+
+def _name(name: str) -> str:
+    """Write a name as SQL has it."""
+    return name if name.isidentifier() else f"`{name.replace('`', '``')}`"
 
 
 def _one_key(join: TableJoin) -> Iterator[Finding]:
@@ -153,29 +163,32 @@ def _one_key(join: TableJoin) -> Iterator[Finding]:
     conjuncts = conjuncts_of(join.plan.query.predicate)
     for side, rows in sides.items():
         for _, key, _ in equalities(conjuncts, side):
-            values, counts = _frequencies(rows, key)
+            values, counts, looked_at = _frequencies(rows, key)
             most = int(counts.argmax()) if len(counts) else 0
-            if len(counts) < 10 or counts[most] < _ONE_KEY * counts.sum():
+            if len(counts) < 10 or counts[most] < _ONE_KEY * looked_at:
                 continue
             text = show(key, names)
             is_plain = key.type.kind in (Kind.INT, Kind.STRING)
-            value = f" ({values[most]!s})" if is_plain else ""
+            value = (
+                f" ({shorten(str(values[most]), _VALUE, placeholder='...')})" if is_plain else ""
+            )
             yield Finding(
                 "one key",
-                f"one value of {text}{value} has {percent(counts[most] / counts.sum())} of the "
+                f"one value of {text}{value} has {percent(counts[most] / looked_at)} of the "
                 f"rows of {names[side]}",
                 "if it stands for unknown, leave it out in WHERE; else compare one more value",
                 names[side],
             )
 
 
-def _frequencies(rows: SideRows, key: Expr) -> tuple[np.ndarray, np.ndarray]:
+def _frequencies(rows: SideRows, key: Expr) -> tuple[np.ndarray, np.ndarray, int]:
+    """Values of a sample of rows that are not NULL, how often each is there, and the rows."""
     some = rows.pick(spread(0, len(rows), _ROWS))
     try:
         known = evaluate_columns(key, some.columns, len(some)).known
     except DataError:
         known = np.empty(0)
-    return np.unique(known, return_counts=True)
+    return *np.unique(known, return_counts=True), len(some)
 
 
 def _copying(join: TableJoin) -> Iterator[Finding]:
@@ -259,9 +272,11 @@ def _general(join: TableJoin, direction: Direction) -> Iterator[Finding]:
     if "is switched off" in why:
         remedy = "leave out --no-band"
     elif "may round" in why:
-        columns = [show(node, names) for node in walk(form.predicate) if node.type.is_float
-                   and node.op is Op.COLUMN]  # fmt: skip
-        example = f"CAST({columns[0]} AS DECIMAL(18, 2))" if columns else "CAST(... AS DECIMAL)"
-        remedy = f"if the columns hold fixed-point numbers, cast them: {example}"
+        nodes = list(walk(form.predicate))
+        columns = [show(one, names) for one in nodes if one.type.is_float and one.op is Op.COLUMN]
+        # Functions of decimals are floats, too.
+        if columns and not any(one.op is Op.FUNCTION for one in nodes):
+            example = f"CAST({columns[0]} AS DECIMAL(18, 2))"
+            remedy = f"if the columns hold fixed-point numbers, cast them: {example}"
     if remedy is not None:
         yield Finding("general", f"each pair tested is computed, since {why}", remedy)
