@@ -15,13 +15,13 @@ from ..expr.ops import over_columns
 from ..expr.periods import as_tumbling
 from ..expr.vector import Vector
 from ..program import BandProgram, GeneralProgram, Program
-from ..types import Type
-from ..words import many
+from ..types import UNIT_NS, Type
+from ..words import many, span
 from .band import BandForm, Bound
 from .forms import JoinForm
 from .general import GeneralForm
 from .group_query import Grouped, GroupQuery, require_closing, time_key
-from .query import JoinQuery, Side, other
+from .query import JoinQuery, Side, TimeWindow, other
 from .search import Search
 
 if TYPE_CHECKING:
@@ -70,8 +70,21 @@ def query_facts(query: Grouped, counts: Mapping[str, str] | None = None) -> list
 
 
 def window_text(query: JoinQuery) -> str:
-    """The window of a join."""
-    return str(query.sessions or query.window) if query.is_windowed else "none: all rows meet"
+    """The window of a join; one of times also in words."""
+    window = query.sessions or query.window
+    if not query.is_windowed:
+        return "none: all rows meet"
+    if not isinstance(window, TimeWindow) or not window.unit:
+        return str(window)
+    left, right = (query.names[side.side] for side in query.sides)
+    seconds = UNIT_NS[window.unit] / 1e9
+    # How far the right side's time may lie from the left's; None is unbounded.
+    ends = [None if end is None else end * seconds for end in (window.before, window.after)]
+    said = [
+        f"any time {word}" if end is None else f"{span(abs(end))} {word if end >= 0 else opposite}"
+        for end, word, opposite in zip(ends, ("before", "after"), ("after", "before"), strict=True)
+    ]
+    return f"{window} ({right} from {said[0]} to {said[1]} {left})"
 
 
 def lookup_facts(plan: LookupPlan, pages: str = "all are read") -> list[Fact]:
