@@ -112,6 +112,9 @@ def test_lanes_and_keys(device: Device) -> None:
     assert rules(failed) == [("retries", "cpu-0")]
     assert rules(failed, failed) == []  # none since then
     assert rules(parked, parked) == [("parked", "cpu-0")]
+    assert of_report(parked)[0].remedy.startswith("no other lane is left; ")
+    two = replace(report, lanes=(replace(lane, parked=True), replace(lane, name="cpu-1")))
+    assert of_report(two)[0].remedy.startswith("the other lanes do its work; ")
     routing = RoutingReport(busiest=1.1, entries=0, split=0, copies=0, moved=0, seconds=0.0)
     assert rules(replace(report, routing=routing)) == []
     assert rules(replace(report, routing=replace(routing, busiest=2.0))) == [("skew", "")]
