@@ -49,6 +49,14 @@ foreach {name offset bits port} {
   }
 }
 
+# Whoever takes the kernel into a design says its clock and where its memory is: an aperture that
+# the packager infers from the width of the addresses would keep memory above it unmapped.
+set_property ipi_drc {ignore_freq_hz true} $core
+foreach port {@{ports}} {
+  ipx::remove_segment -quiet $port:APERTURE_0 \
+    [ipx::get_address_spaces $port -of_objects $core]
+}
+
 if {$is_card} {
   set_property sdx_kernel true $core
   set_property sdx_kernel_type rtl $core

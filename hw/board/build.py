@@ -83,10 +83,9 @@ def build_overlay(
     steps = [["vivado", "-mode", "batch", "-nojournal", "-source", PACKAGE]]
     if board.flow is ToolFlow.VITIS:
         common = ["v++", "--target", "hw", "--platform", board.platform, "--save-temps"]
-        frequency = f"--clock.defaultFreqHz={board.clock_mhz * 1_000_000}"
         # Vivado resolves relative paths of such scripts in a folder of its own.
         before = f"run.impl_1.STEPS.PLACE_DESIGN.TCL.PRE={(folder / PBLOCKS).resolve()}"
-        link = ["--link", "--config", LINK, frequency, "--vivado.prop", before]
+        link = ["--link", "--config", LINK, "--vivado.prop", before]
         link += ["-o", f"{kernel}.xclbin"]
         steps.append([*common, *link, f"{kernel}.xo"])
         made = folder / f"{kernel}.xclbin"

@@ -15,7 +15,7 @@ from penstock.constraints.boards import Board
 from ..kernel.description import CONTROL, Description
 from ..kernel.registers import RANGE_BYTES, Access, Register
 from . import gpio
-from .placement import STRIDE_BYTES, System, register_range, system_of
+from .placement import System, register_range, system_of
 
 #: PYNQ sets the clocks of the programmable logic to what the handoff says; the first is ours.
 _CLOCKS = 4
@@ -81,7 +81,7 @@ def _kernel(modules: xml.Element, description: Description, name: str) -> None:
 
 def _leds(modules: xml.Element) -> None:
     module = _module(modules, gpio.NAME, gpio.KIND, gpio.VLNV, IPTYPE="PERIPHERAL")
-    registers = _registers(module, gpio.PORT, STRIDE_BYTES)
+    registers = _registers(module, gpio.PORT, RANGE_BYTES)
     _word(registers, "GPIO_DATA", gpio.DATA, "Channel 1 data.", "read-write")
     _word(registers, "GPIO_TRI", gpio.TRI, "Channel 1 3-state control.", "read-write")
     parameters = xml.SubElement(module, "PARAMETERS")

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from penstock.constraints.boards import Board, ToolFlow
 
-#: Bytes from one kernel's registers to the next one's: Vivado's smallest address segment.
+from ..kernel.registers import RANGE_BYTES
+
+#: Bytes from one kernel's registers to the next one's.
 STRIDE_BYTES = 0x1_0000
 #: Kernels beside a processing system, at most: the interrupts of pl_ps_irq0 on UltraScale+.
 MOST_KERNELS = 8
@@ -85,7 +87,7 @@ def clock_of(board: Board) -> float:
 def register_range(board: Board, number: int) -> range:
     """Addresses of the registers of kernel ``number``, counted from 0."""
     base = system_of(board).base + number * STRIDE_BYTES
-    return range(base, base + STRIDE_BYTES)
+    return range(base, base + RANGE_BYTES)
 
 
 def shared_ports(board: Board, instances: Sequence[str], ports: Sequence[str]) -> list[list[str]]:

@@ -15,7 +15,7 @@ from penstock.constraints.templates import fill
 from ..kernel.description import CONTROL, Description
 from ..kernel.link import die_of
 from ..kernel.registers import RANGE_BYTES
-from .placement import STRIDE_BYTES, clock_of, register_range, shared_ports, system_of
+from .placement import clock_of, register_range, shared_ports, system_of
 
 #: Names of the files.
 PACKAGE, DESIGN, XDC, PBLOCKS = "package.tcl", "design.tcl", "board.xdc", "pblocks.tcl"
@@ -61,6 +61,7 @@ def package_script(description: Description, board: Board) -> str:
         library=description.library,
         version=description.version,
         interfaces=" ".join((CONTROL, *description.ports)),
+        ports=" ".join(description.ports),
         clock_hz=round(clock_of(board) * 1e6),
         control=CONTROL,
         range_bytes=RANGE_BYTES,
@@ -91,7 +92,7 @@ def design_script(description: Description, board: Board, instances: Sequence[st
         processing_system=fill(f"{system.name}.tcl", clock_mhz=board.clock_mhz),
         vlnv=description.vlnv,
         control=CONTROL,
-        range_bytes=f"0x{STRIDE_BYTES:X}",
+        range_bytes=f"0x{RANGE_BYTES:X}",
         clock_mhz=board.clock_mhz,
     )
 

@@ -78,4 +78,4 @@ def link_config(description: Description, card: Board, kernels: int) -> str:
             lines.append(f"sp={units[number]}.{pointer.name}:{resource}")
     if card.slrs > 1:
         lines += [f"slr={unit}:SLR{die_of(number, card)}" for number, unit in enumerate(units)]
-    return fill(LINK, connectivity="\n".join(lines))
+    return fill(LINK, clock_mhz=card.clock_mhz, connectivity="\n".join(lines))

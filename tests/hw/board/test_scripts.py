@@ -222,7 +222,38 @@ MISTAKES = [
         "clocked reset_0/slowest_sync_clk",
         "2 of them have a",
     ),
-    ("zcu104", DESIGN, "0xA0010000", "0xA0008000", "cannot lie at 0xA0008000"),
+    ("zcu104", DESIGN, "0xA0010000", "0xA0000800", "cannot lie at 0xA0000800"),
+    ("zcu104", DESIGN, "-range 0x1000", "-range 0x10000", "is packaged with 4096 bytes, not 65536"),
+    (
+        "u280",
+        PACKAGE,
+        "-clock ap_clk -reset ap_rst_n",
+        "-busif s_axi_control -clock ap_clk",
+        "ap_rst_n has",
+    ),
+    (
+        "u280",
+        PACKAGE,
+        "-busif $interface -clock",
+        "-busif s_axi_control -clock",
+        "m_axi_gmem0, m_axi_gmem1",
+    ),
+    ("zcu104", PACKAGE, "$port:APERTURE_0", "none:APERTURE_0", "keeps the aperture"),
+    (
+        "zcu104",
+        PACKAGE,
+        "ignore_freq_hz true",
+        "ignore_freq_hz maybe",
+        "cannot be 'ignore_freq_hz m",
+    ),
+    ("u280", PACKAGE, "sdx_kernel_type rtl", "sdx_kernel_type hls", "cannot be 'hls'"),
+    (
+        "zcu104",
+        PACKAGE,
+        "range 4096",
+        "range 65536",
+        "range of what ipx::add_address_block gives ca",
+    ),
     ("zcu104", DESIGN, "0xA0010000", "0xA0000000", "overlap at 0xA0000000"),
     ("zcu104", DESIGN, "-offset $address ", "", "lacks -offset"),
     ("zcu104", DESIGN, "\nassign_bd_address\n", "\n", "memory has no addresses"),
@@ -275,6 +306,8 @@ def test_automation_of_a_taken_port_is_refused(tmp_path: Path) -> None:
         ("prop=run.impl_1.STEPS.OPT", "prop=run.impl_1.STEP.OPT"),
         ("DIRECTIVE=Explore", "DIRECTIVE=Exploring"),
         ("slr=penstock_kernel_2:SLR1", "slr=penstock_kernel_2:1"),
+        ("kernel_frequency=0:300", "kernel_frequency=300000000"),
+        ("kernel_frequency=0:300", "[clock]\ndefaultFreqHz=300000000"),
         ("nk=penstock_kernel:2:", "nk=penstock_kernel:"),
     ],
 )
@@ -288,6 +321,41 @@ def test_mistakes_in_the_links_configuration_are_noticed(right: str, wrong: str)
 def test_each_source_is_a_public_file_or_a_manual() -> None:
     pattern = r"[\w.-]+/[\w.-]+: \S+\.(tcl|py|cfg|rst|xdc)|AMD UG\d+, .+"
     assert [source for source in vendor.sources() if not re.fullmatch(pattern, source)] == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("--save-temps", "--clock.defaultFreqHz=300000000", "has no option --clock.defaultFreqHz="),
+        ("--target hw", "--target hardware", "--target of v++ cannot be 'hardware'"),
+        ("--config link.cfg", "", "is not told --config"),
+        ("k.xo", "k.v", "links kernels"),
+    ],
+)
+def test_mistakes_in_a_call_of_the_linker_are_noticed(right: str, wrong: str, message: str) -> None:
+    call = "v++ --target hw --platform xilinx_u280_gen3x16_xdma_1_202211_1 --save-temps --link "
+    call += "--config link.cfg -o k.xclbin k.xo"
+    vendor.check_vpp(call.split())
+    with pytest.raises(vendor.Refused, match=re.escape(message)):
+        vendor.check_vpp(call.replace(right, wrong).split())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_arguments_of_a_kernel_have_their_sizes(kernel: Description) -> None:
+    text = kernel.kernel_xml()
+    vendor.check_kernel_xml(text)
+    wrong = text.replace('hostSize="0x8"', 'hostSize="0x4"')
+    assert wrong != text
+    with pytest.raises(vendor.Refused, match="has 8 bytes, on the host too"):
+        vendor.check_kernel_xml(wrong)
+
+
+@pytest.mark.parametrize("name", ZYNQ)
+def test_a_divided_clock_is_no_faster_than_the_boards(name: str) -> None:
+    for asked in range(50, BOARDS[name].clock_mhz + 1, 7):
+        entry = board(name, asked)
+        assert clock_of(entry) <= asked
+        assert clock_of(entry) > asked * 0.7
 
 
 def test_cards_have_no_design(tmp_path: Path) -> None:
@@ -344,6 +412,8 @@ class TestTools:
         assert (tmp_path / "calls").read_text().count("\n") == len(steps) == 2
         assert "-source package.tcl" in steps[0]
         assert ("--config link.cfg" in steps[1]) == (made == ".xclbin")
+        if made == ".xclbin":
+            vendor.check_vpp(steps[1].split(" "))
         # Vivado resolves a relative path in its own folder.
         assert (f"PLACE_DESIGN.TCL.PRE={tmp_path}/pblocks.tcl" in steps[1]) == (made == ".xclbin")
 

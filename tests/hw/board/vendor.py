@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from xml.etree import ElementTree as xml
 
 from penstock.hw.kernel.description import CONTROL, Description
+from penstock.hw.kernel.registers import RANGE_BYTES
 
 _TUTORIALS = "Xilinx/Vitis-Tutorials: Hardware_Acceleration/"
 
@@ -37,6 +39,8 @@ BANKS = _TUTORIALS + "Feature_Tutorials/06-controlling-vivado-implementation/ref
 BANKS += "design.cfg"
 HARNESS = "Xilinx/AI-Engine-Test-Harness: test_harness/post_opt.tcl"
 HBM = "Xilinx/Vitis_Accel_Examples: host/hbm_large_buffers/krnl_vadd.cfg"
+CLOCK = "Xilinx/Vitis_Accel_Examples: rtl_kernels/rtl_vadd_2clks/details.rst"
+VPP_MANUAL = "AMD UG1393, options of v++"
 DIES = "Xilinx/Vitis_Accel_Examples: sys_opt/slr_assign/details.rst"
 OVERLAY = "Xilinx/Vitis_Accel_Examples: host/hbm_rama_ip/advanced.cfg"
 COMMANDS_MANUAL = "AMD UG835, Vivado Tcl commands"
@@ -69,6 +73,8 @@ _COMMANDS: dict[str, dict[str, str]] = {
         "open_run": "1",
         "report_utilization": "-hierarchical -file= 0",
         "close_project": "0",
+        "ipx::remove_segment": "-quiet 2",
+        "ipx::get_address_spaces": "-of_objects= 1",
     },
     VADD: {
         "create_project": "-force 2",
@@ -122,36 +128,38 @@ _COMMANDS: dict[str, dict[str, str]] = {
     },
 }
 
-#: For each source, properties by what has them; block design cells are below.
-_PROPERTIES: dict[str, dict[str, set[str]]] = {
+#: For each source, properties by what has them, and patterns of their values, empty where they are
+#: only read; block design cells are below.
+_PROPERTIES: dict[str, dict[str, dict[str, str]]] = {
     FINN: {
-        "current_project": {"board_part"},
-        "get_runs": {"strategy"},
+        "current_project": {"board_part": r"[\w.:-]+"},
+        "get_runs": {"strategy": "Performance_ExtraTimingOpt"},
+        "ipx::current_core": {"ipi_drc": "ignore_freq_hz true"},
     },
-    LOGICTOOLS: {"current_project": {"ip_repo_paths"}},
-    BITSTREAM: {"current_fileset": {"top"}},
+    LOGICTOOLS: {"current_project": {"ip_repo_paths": r"\./ip"}},
+    BITSTREAM: {"current_fileset": {"top": r"\w+"}},
     VADD: {
         "ipx::current_core": {
-            "core_revision",
-            "sdx_kernel",
-            "sdx_kernel_type",
-            "supported_families",
-            "auto_family_support_level",
+            "core_revision": r"\d+",
+            "sdx_kernel": "true",
+            "sdx_kernel_type": "rtl",
+            "supported_families": "",
+            "auto_family_support_level": r"level_[12]",
         },
-        "ipx::get_user_parameters": {"name"},
+        "ipx::get_user_parameters": {"name": ""},
     },
     TOPSORT: {
-        "ipx::get_bus_interfaces": {"slave_memory_map_ref"},
-        "ipx::add_bus_parameter": {"value", "value_resolve_type"},
-        "ipx::add_register": {"address_offset", "size"},
+        "ipx::get_bus_interfaces": {"slave_memory_map_ref": CONTROL},
+        "ipx::add_bus_parameter": {"value": r"\d{8,9}", "value_resolve_type": "user"},
+        "ipx::add_register": {"address_offset": r"0x[\dA-F]+", "size": "32|64"},
     },
-    CBC: {"ipx::add_register_parameter": {"value"}},
-    FYSH: {"get_runs": {"progress"}},
-    COMPRESSED: {"current_design": {"bitstream.general.compress"}},
+    CBC: {"ipx::add_register_parameter": {"value": r"m\w*_axi\w*"}},
+    FYSH: {"get_runs": {"progress": ""}},
+    COMPRESSED: {"current_design": {"bitstream.general.compress": "TRUE"}},
     COMMANDS_MANUAL: {
-        "ipx::current_core": {"name", "version"},
-        "ipx::add_address_block": {"range", "usage"},
-        "get_runs": {"stats.wns"},
+        "ipx::current_core": {"name": r"\w+", "version": r"\d+\.\d+"},
+        "ipx::add_address_block": {"range": "4096", "usage": "register"},
+        "get_runs": {"stats.wns": ""},
     },
 }
 
@@ -171,6 +179,7 @@ _AUTOMATION: dict[str, dict[str, set[str]]] = {
 
 #: For each source, sections of a configuration of v++ and patterns of their lines.
 _LINK: dict[str, dict[str, set[str]]] = {
+    CLOCK: {"": {r"kernel_frequency=0:\d{2,3}"}},
     BANKS: {
         "connectivity": {r"nk=\w+:\d+:[\w.]+", r"sp=\w+\.\w+:DDR\[\d+(:\d+)?\]"},
     },
@@ -185,6 +194,14 @@ _LINK: dict[str, dict[str, set[str]]] = {
     },
     OVERLAY: {"advanced": {r"param=compiler\.userPostSysLinkOverlayTcl=[\w.]+"}},
 }
+
+
+#: Options of v++ that link a card's overlay, and patterns of their values; files of kernels follow.
+_VPP: dict[str, str] = {
+    "--link": "", "--save-temps": "", "--target": "hw", "--platform": r"xilinx_u\d+\w*_\d{6}_\d",
+    "--config": r"[\w.]+", "-o": r"\w+\.xclbin",
+    "--vivado.prop": r"run\.impl_1\.STEPS\.PLACE_DESIGN\.TCL\.PRE=/[\w./-]+\.tcl",
+}  # fmt: skip
 
 
 class Refused(Exception):
@@ -239,7 +256,7 @@ def _counts(allowed: str, count: int) -> bool:
 def sources() -> set[str]:
     """Where all of it is from."""
     cells = {source for kind in KINDS.values() for source in kind.source.split("; ")}
-    return cells | {*_COMMANDS, *_PROPERTIES, *_AUTOMATION, *_LINK}
+    return cells | {*_COMMANDS, *_PROPERTIES, *_AUTOMATION, *_LINK, VPP_MANUAL}
 
 
 def commands() -> list[str]:
@@ -259,6 +276,34 @@ def check_link(text: str) -> None:
         patterns = {one for found in _LINK.values() for one in found.get(section, ())}
         if not any(re.fullmatch(pattern, line) for pattern in patterns):
             raise Refused(f"[{section}] has no {line}")
+
+
+def check_vpp(arguments: Sequence[str]) -> None:
+    """Refuse a call of v++ with an option, or a value of one, that is in no source."""
+    left, given = list(arguments[1:]), set()
+    while left and left[0].startswith("-"):
+        option = left.pop(0)
+        if option not in _VPP:
+            raise Refused(f"v++ has no option {option}")
+        given.add(option)
+        if _VPP[option] and not re.fullmatch(_VPP[option], value := left.pop(0)):
+            raise Refused(f"{option} of v++ cannot be {value!r}")
+    if missing := {"--link", "--target", "--platform", "--config", "-o"} - given:
+        raise Refused(f"v++ is not told {', '.join(sorted(missing))}")
+    if not left or not all(re.fullmatch(r"\w+\.xo", file) for file in left):
+        raise Refused(f"v++ links kernels (.xo), not {left}")
+
+
+def check_kernel_xml(text: str) -> None:
+    """Refuse arguments whose sizes on the host are not what XRT writes: UG1393, kernel.xml."""
+    for argument in xml.fromstring(text).iter("arg"):
+        name, kind = argument.get("name"), argument.get("type", "")
+        size = int(argument.get("size", "0"), 0)
+        wanted = 8 if kind in ("void*", "unsigned long long") else 4
+        if size != wanted or int(argument.get("hostSize", "0"), 0) != wanted:
+            raise Refused(f"{name} of type {kind} has {wanted} bytes, on the host too")
+        if (argument.get("addressQualifier") == "1") != (kind == "void*"):
+            raise Refused(f"{name} of type {kind} is in the wrong address space")
 
 
 # Block designs
@@ -366,6 +411,8 @@ class Design:
         self.ranges: dict[tuple[str, str], range] = {}
         self._automated: set[str] = set()
         self._all_assigned = False
+        self._associated: set[str] = set()
+        self._apertures: set[str] = set()
 
     def replay(self, calls: Iterable[Sequence[str]]) -> None:
         """Take calls, one after the other."""
@@ -468,8 +515,8 @@ class Design:
         if command == "get_bd_cells":
             self._configure(name, pairs)
             return
-        for key in pairs:
-            _check_property(command, key)
+        for key, value in pairs.items():
+            _check_property(command, key, value)
 
     def _get_property(self, call: Call) -> None:
         _check_property(call.words[1].partition("=")[0], call.words[0])
@@ -535,6 +582,8 @@ class Design:
         space = call.options["-target_address_space"].partition("=")[2]
         segment = call.words[0].partition("=")[2]
         offset, size = (int(call.options[option], 0) for option in ("-offset", "-range"))
+        if segment.endswith("/reg0") and size != RANGE_BYTES:
+            raise Refused(f"{segment} is packaged with {RANGE_BYTES} bytes, not {size}")
         if size & (size - 1) or offset % size:
             raise Refused(f"{segment} of {size} bytes cannot lie at 0x{offset:X}")
         mapped = range(offset, offset + size)
@@ -542,6 +591,21 @@ class Design:
             if other_space == space and mapped.start < taken.stop and taken.start < mapped.stop:
                 raise Refused(f"{segment} and {other} overlap at 0x{mapped.start:X}")
         self.ranges[space, segment] = mapped
+
+    def _ipx_associate_bus_interfaces(self, call: Call) -> None:
+        if call.options.get("-clock") != "ap_clk":
+            raise Refused(f"the clock of {call.options} is ap_clk")
+        self._associated.add(call.options.get("-busif") or call.options["-reset"])
+
+    def _ipx_remove_segment(self, call: Call) -> None:
+        self._apertures.add(call.words[0].partition(":")[0])
+
+    def _ipx_check_integrity(self, call: Call) -> None:
+        needed = {"ap_rst_n", CONTROL, *self._kernel.ports}
+        if missing := needed - self._associated:
+            raise Refused(f"{', '.join(sorted(missing))} has no clock")
+        if missing := set(self._kernel.ports) - self._apertures:
+            raise Refused(f"{', '.join(sorted(missing))} keeps the aperture that was inferred")
 
     def _validate_bd_design(self, call: Call) -> None:
         for complaint in self.complaints():
@@ -574,10 +638,12 @@ class Design:
                     yield f"{pin} takes {most} interrupts, not {wired}"
 
 
-def _check_property(command: str, key: str) -> None:
-    known = {name for found in _PROPERTIES.values() for name in found.get(command, ())}
+def _check_property(command: str, key: str, value: str | None = None) -> None:
+    known = {k: p for found in _PROPERTIES.values() for k, p in found.get(command, {}).items()}
     if key.lower() not in known:
         raise Refused(f"what {command} gives has no property {key}")
+    if value is not None and not re.fullmatch(known[key.lower()], value):
+        raise Refused(f"{key} of what {command} gives cannot be {value!r}")
 
 
 def _pairs(text: str) -> dict[str, str]:
