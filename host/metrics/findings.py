@@ -69,13 +69,13 @@ def of_report(report: Report, before: Report | None = None) -> list[Finding]:
 def _lanes(report: Report, before: Report | None) -> Iterator[Finding]:
     failed = {} if before is None else {lane.name: lane.failures for lane in before.lanes}
     is_left = any(not lane.parked for lane in report.lanes)
-    others = "the other lanes do its work" if is_left else "no other lane is left"
+    effect = "the other lanes do its work" if is_left else "no other lane is left"
     for lane in report.lanes:
         if lane.parked:
             yield Finding(
                 "parked",
                 f"lane {lane.name} is out of service: {lane.failures:,} of its tasks failed",
-                f"{others}; mend its device, and start the join anew",
+                f"{effect}; mend its device, and start the join anew",
                 lane.name,
             )
         elif failures := lane.failures - failed.get(lane.name, 0):
