@@ -80,11 +80,11 @@ def window_text(query: JoinQuery) -> str:
     seconds = UNIT_NS[window.unit] / 1e9
     # How far the right side's time may lie from the left's; None is unbounded.
     ends = [None if end is None else end * seconds for end in (window.before, window.after)]
-    said = [
+    bounds = [
         f"any time {word}" if end is None else f"{span(abs(end))} {word if end >= 0 else opposite}"
         for end, word, opposite in zip(ends, ("before", "after"), ("after", "before"), strict=True)
     ]
-    return f"{window} ({right} from {said[0]} to {said[1]} {left})"
+    return f"{window} ({right} from {bounds[0]} to {bounds[1]} {left})"
 
 
 def lookup_facts(plan: LookupPlan, pages: str = "all are read") -> list[Fact]:
