@@ -23,6 +23,7 @@ from ..query.rewriting import (
 )
 from ..query.sources import Lowered, reader_of
 from ..query.window_function import is_session, is_window
+from ..uses import UnusedError
 from .clocks import Clocks
 from .computed_values import COMPUTED
 from .given import check_fields, check_names, check_size, name_tables, with_values
@@ -155,7 +156,12 @@ def split(
     result = Split(splitter.parts, names, splitter.schemas, words, splitter.estimated)
     # A stream without a join does not run, for a reason that its caller knows.
     if entrance is not None and (ends or any(isinstance(part, Joined) for part in result.parts)):
-        refuse_unused(result, entrance)
+        try:
+            refuse_unused(result, entrance)
+        except UnusedError as error:
+            if error.option == "within" and isinstance(splitter.why, NoWindowError):
+                raise splitter.why from None  # it says which table has no time
+            raise
     return result
 
 

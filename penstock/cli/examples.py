@@ -41,7 +41,7 @@ _EXAMPLES = {
     "board selftest": ("--address 192.168.2.99:7967 --package package",),
     "spark": ("cluster --workers 2 --cores 2",),
     "spark cluster": ("--workers 2 --cores 2",),
-    "spark stop": ("--folder build/spark-cluster",),
+    "spark stop": ("",),
     "spark pack": ("--output penstock.tar.gz",),
 }
 

@@ -40,7 +40,7 @@ def app(
     html: Html = None,
     open_page: Open = False,
 ) -> None:
-    """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
+    """Show the plan of a query: windows, widths, prepared keys, band tests or stages, devices."""
     if html is not None:
         check_writable(html)
     query = request.over(lookup, Entrance(EXPLAIN, frozenset(written)))

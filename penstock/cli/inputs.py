@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import isfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,7 +55,10 @@ class CsvArguments:
     no_header: bool = option(
         "CSV files have no line of names; columns are _c0, _c1, ...", "--no-header", default=False
     )
-    null: Texts = option("Text that is NULL in CSV files, also in columns of text; repeat.")
+    null: Texts = option(
+        "Text that is NULL in CSV files, also in columns of text, in place of blank, NA, null and "
+        "the like; repeat, '' for blanks."
+    )
 
     def tables(self, named: Sequence[str]) -> dict[str, TableFiles]:
         """Tables in files, by name.
@@ -190,6 +194,8 @@ class Asked:
         FileError
         """
         if self.text_file is None and self.text is not None:
+            if isfile(self.text):
+                raise UsageError(f"{self.text} is a file; write -f {self.text}")
             return self.text
         if self.text_file is None or self.text is not None:
             raise UsageError("give the query as an argument or with --file: one of them")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.host.wire.address import Address, read_token
 
+from .. import arguments
 from ..errors import UsageError
 from .options import group, option
 
@@ -36,7 +37,8 @@ class PageArguments:
                 raise UsageError("--page-token-file is for --page; add it, or leave both out")
             return None
         if self.page.isdecimal():
-            return int(self.page), "127.0.0.1", token
+            port = arguments.whole("--page", int(self.page), most=65_535)
+            return port, "127.0.0.1", token
         try:
             address = Address.parsed(f"tcp://{self.page}")
         except UsageError as cause:

@@ -102,9 +102,13 @@ class PipelineArguments:
     """The tests and modes of a pipeline."""
 
     band: int | None = option(
-        "Run-time band tests, 1 to 8: serves every predicate with so many or fewer."
+        f"Run-time band tests, 1 to 8: serves every predicate with so many or fewer; {TESTS} "
+        "unless --sql says it."
     )
-    key_bits: int | None = option("Width of a band code (with --sql at least what the files need).")
+    key_bits: int | None = option(
+        f"Width of a band code, {KEY_BITS} unless --sql says it (then at least what the "
+        "files need)."
+    )
     modes: str | None = option(
         "What tasks can ask for besides pairs, separated by commas: count, exists, sum, "
         "min, max, nearest. Of a query's general form, those that its value allows."

@@ -37,7 +37,9 @@ class ClusterArguments:
         "A device of the first worker, as in remote?address=unix:///run/penstock.sock: "
         "its resource fpga; repeat."
     )
-    board: str | None = option("A virtual board as device of the first worker: zcu104; see docs.")
+    board: str | None = option(
+        "A virtual board as device of the first worker: zcu104; see docs/spark/cluster.md."
+    )
     board_python: Path | None = option("Python of an environment with penstock[board,rtl].")
 
 

@@ -82,7 +82,7 @@ def app(
     how: HowArguments,
     written: Written,
 ) -> None:
-    """Join two tables over a time or ROWS window, aggregate what joins, or group one table."""
+    """Run a query over files: joins on any condition, groups of one table."""
     output.check()
     ways: dict[QueryKind | Way, bool] = {
         Way.WORKERS: how.workers is not None,

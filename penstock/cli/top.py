@@ -65,8 +65,11 @@ def read(url: str) -> Joins:
             text = answer.read().decode()
         families = list(text_string_to_metric_families(text))
     except (OSError, ValueError, urllib.error.URLError) as cause:
+        reason = getattr(cause, "reason", cause)
+        if isinstance(reason, ConnectionRefusedError):
+            reason = "nothing listens there"
         raise FileError(
-            f"no metrics at {url} ({cause}); a join serves them after stream.serve_metrics(port)"
+            f"no metrics at {url} ({reason}); a join serves them after stream.serve_metrics(port)"
         ) from cause
     joins = values_by_query(families)
     if not any("evaluations_total" in values for values in joins.values()):

@@ -11,6 +11,9 @@ from typing import Any
 from ..errors import UsageError
 from ..spans import parsed_span
 
+#: What follows the name, of options that name places.
+_VALUES = {"table": "FILE", "relation": "FOLDER"}
+
 #: Units of sizes in bytes.
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -27,7 +30,7 @@ def pairs(items: Iterable[str], option: str) -> dict[str, str]:
     for item in items:
         name, equals, value = item.partition("=")
         if not (name and equals and value):
-            raise UsageError(f"--{option} takes NAME=VALUE, not {item!r}")
+            raise UsageError(f"--{option} takes NAME={_VALUES.get(option, 'VALUE')}, not {item!r}")
         if name in by_name:
             raise UsageError(f"--{option} gives {name} twice")
         by_name[name] = value

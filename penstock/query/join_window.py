@@ -178,8 +178,8 @@ class NoWindowError(BeyondError):
 
 _HOW = (
     "; add a time bound to ON, such as `b.ts BETWEEN a.ts - INTERVAL 60 SECONDS AND a.ts + "
-    "INTERVAL 60 SECONDS`, or ROWS (`--rows 1000`, `FROM a [ROWS 1000], b [ROWS 1000]`), "
-    "or --within"
+    "INTERVAL 60 SECONDS`, or ROWS (`FROM a [ROWS 1000], b [ROWS 1000]`, `rows=1000` in "
+    "Python, `--rows 1000` in a shell), or within"
 )
 
 
@@ -202,7 +202,8 @@ def time_window(
         source = statement.sources[0 if left is None else 1]
         raise NoWindowError(
             f"the join has no window, and {source.alias} has no time column: name it with "
-            f"time ({source.alias}=COLUMN){_HOW}"
+            f"time (--time {source.alias}=COLUMN in a shell, time={{'{source.alias}': COLUMN}} in "
+            f"Python){_HOW if within is None else ''}"
         )
     low, high, remaining = find_time_window(conjuncts, left, right)
     if within is not None:

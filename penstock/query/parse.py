@@ -140,6 +140,8 @@ def tree_of(text: str) -> exp.Expr:
         details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
         where = f" (line {details['line']}, column {details['col']})" if details else ""
         reason = details.get("description") or str(error).splitlines()[0]
+        if "<class" in reason:  # sqlglot's own, of an operand or a name
+            reason = f"something is missing near `{details['highlight']}`"
         raise QueryError(f"this is not SQL: {reason.rstrip('.')}{where}") from None
     except QueryError:
         raise
@@ -215,6 +217,9 @@ def _tokens(text: str) -> list[Any]:
     if not text.isprintable() and (half := HALF_CHARACTER.search(text)):
         raise QueryError(f"the query has half a character, U+{ord(half[0]):X}; leave it out")
     tokens = Penstock().tokenize(text)
+    if tokens and tokens[0].token_type is TokenType.VAR:
+        begins = text.split(maxsplit=1)[0]
+        raise QueryError(f"a query begins with SELECT; this one begins with {begins[:60]}")
     for token in tokens:
         if token.token_type is TokenType.IDENTIFIER and not token.text:
             where = f"line {token.line}, column {token.col - 1}"

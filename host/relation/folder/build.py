@@ -73,7 +73,8 @@ class RelationOptions:
     def __post_init__(self) -> None:
         if not self.key and not self.cluster:
             raise UsageError(
-                "a relation needs a key, by which rows are found, or columns to cluster by"
+                "a relation needs a key, by which rows are found, or columns to cluster by: give "
+                "--key or --cluster, key or cluster in Python"
             )
         for use, columns in (("key", self.key), ("cluster", self.cluster)):
             twice = next((name for name in columns if columns.count(name) > 1), None)

@@ -50,7 +50,7 @@ def given(folder: Path, *more: str) -> list[str]:
         ("--stats=/proc/x.json", "no files can be made in /proc"),
         ("--trace=.", "it is a folder"),
         ("--table=c=none.csv", "there is no file none.csv"),
-        ("--table=a=", "takes NAME=VALUE"),
+        ("--table=a=", "takes NAME=FILE"),
         ("--address=x", "address"),
         ("--units=-1", "units"),
     ],

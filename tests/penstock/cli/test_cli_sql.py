@@ -175,7 +175,8 @@ def test_empty_and_single_row_tables(cli, tables):
         ({"a.x - b.x": "a.name - b.x"}, "the difference needs numbers, not string", 2),
         ({"abs(a.x - b.x) < 3": "a.name = b.x"}, "a part of the query cannot be computed", 4),
         ({f" AND {WINDOW}": ""}, "the join has no window; add a time bound", 2),
-        ({"SELECT": "SELEC"}, "this is not SQL", 2),
+        ({"SELECT": "SELEC"}, "a query begins with SELECT; this one begins with SELEC", 2),
+        ({f" AND {WINDOW}": " AND a.x <"}, "something is missing near `<` (line 1, column", 2),
     ],
 )
 def test_mistakes_in_the_query(cli, tables, change, message, status):
