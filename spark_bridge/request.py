@@ -313,9 +313,9 @@ def with_catalog(
             )
         if name not in places:
             if not spark.catalog.tableExists(place):
-                given = f"the tables given are {', '.join(tables)}; " if tables else ""
+                named = f"the tables given are {', '.join(tables)}; " if tables else ""
                 raise refused(
-                    f"unknown table {table.name}: {given}{_names_in(spark)}",
+                    f"unknown table {table.name}: {named}{_names_in(spark)}",
                     table,
                 )
             places[name], known[table.name] = place, spark.table(place)

@@ -13,6 +13,7 @@ from ...errors import PenstockError
 from ...query import nodes
 from ...query.aggregates import FUNCTIONS, check_arguments
 from ...query.dialect import MALFORMED, refused, written
+from ...query.operators import BY_NAME, BY_TYPE
 from ...query.options import QueryOptions
 from ..carried import Known
 from ..computed_calls import call, is_ours
@@ -248,11 +249,11 @@ def _argued(rewrite: Callable[[Any], exp.Expr], tree: exp.Expr) -> exp.Expr:
 def _close(name: str) -> str:
     known = {
         one.lower()
-        for kind in (*_SAME, *_REWRITTEN)
+        for kind in (*_SAME, *_REWRITTEN, *BY_TYPE)
         if issubclass(kind, exp.Func)
         for one in kind.sql_names()
     }
-    near = get_close_matches(name.lower(), sorted(known | _BY_NAME.keys()), n=3)
+    near = get_close_matches(name.lower(), sorted(known | _BY_NAME.keys() | BY_NAME.keys()), n=3)
     return f"; close names are {', '.join(near)}" if near else ""
 
 

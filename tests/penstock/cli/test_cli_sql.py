@@ -166,6 +166,19 @@ def test_empty_and_single_row_tables(cli, tables):
         assert err.startswith(("0 rows;", "1 row;")[rows])
 
 
+def test_mistakes_of_a_newcomer(cli, tables):
+    (tables / "q.sql").write_text(JOIN)
+    for query, options, message in (
+        (str(tables / "q.sql"), (), f"is a file; write -f {tables}"),
+        ("SELECT a.x FROM a JOIN b ON a.x = b.x", ("--within", "180s"), "--time a=COLUMN"),
+        ("SELECT roundd(a.x) FROM a", (), "close names are round"),
+        ("SELECT haversin(a.x) FROM a", (), "close names are haversine"),
+    ):
+        _, err, status = cli(*arguments(tables, query)[:6], *options)  # no --time
+        assert status != 0
+        assert message in err
+
+
 @pytest.mark.parametrize(
     ("change", "message", "status"),
     [
@@ -388,13 +401,18 @@ def test_shows_a_page_while_it_joins(cli, tables, monkeypatch):
     assert (status, seen) == (0, [200])
     assert re.search(r"page: http://127.0.0.1:\d+/\?token=, and what \S+/token has", err)
     assert "0123456789abcdef" not in err
+    assert sent.pop() == {}  # it tells the page's process to end
     figures = sent[-2]["joins"]["a, b"]  # before the end
     assert figures["values"]["arrived_rows_total"] == {"a": 6, "b": 5}
     assert figures["values"]["rows_total"][""] > 0
     assert {span[1] for message in sent[1:-1] for span in message["joins"]["a, b"]["spans"]}
     assert sent[-1]["ended"] == ["a, b"]
     assert pages._servers == []
-    for page, message in (("here:", "takes PORT, or HOST:PORT"), ("nowhere:x", "HOST:PORT")):
+    for page, message in (
+        ("here:", "takes PORT, or"),
+        ("nowhere:x", "HOST:PORT"),
+        ("70000", "0 to 65535"),
+    ):
         _, err, status = cli(*arguments(tables, JOIN, "--page", page))
         assert status == 2
         assert message in err
