@@ -40,7 +40,7 @@ def app(
     html: Html = None,
     open_page: Open = False,
 ) -> None:
-    """Show the plan of a query: windows, widths, prepared keys, band tests or stages, devices."""
+    """Show the plan of a query: windows, widths, prepared keys, band tests, devices."""
     if html is not None:
         check_writable(html)
     query = request.over(lookup, Entrance(EXPLAIN, frozenset(written)))

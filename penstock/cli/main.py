@@ -25,7 +25,7 @@ _VERBOSE = "--verbose"
 #: Modules of the commands, and the first lines of their help: `penstock --help` loads none.
 COMMANDS = {
     "sql": "Run a query over files: joins on any condition, groups of one table.",
-    "explain": "Show the plan of a query: windows, widths, prepared keys, band tests or stages, devices.",
+    "explain": "Show the plan of a query: windows, widths, prepared keys, band tests, devices.",
     "devices": "List the devices of this machine or of a server; one that cannot be used says why.",
     "demo": "Join ride orders with vehicle positions nearby: CPU, Spark, and simulated hardware.",
     "synth": "Count the cells of a join pipeline with Yosys, for UltraScale+, and compare with "
