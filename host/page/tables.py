@@ -95,7 +95,8 @@ def all_figures(history: History) -> str:
     """Make the table of all metrics."""
     rows = (
         (
-            escape(history.texts.get(metric.removesuffix("_total"), "")),
+            escape(history.texts.get(metric.removesuffix("_total"), ""))
+            + f"<br><code>penstock_{escape(metric)}</code>",
             escape(label),
             f'<data id="{escape(f"{metric} {label}".strip())}" value="{n}">{_exact(n)}</data>',
         )

@@ -30,6 +30,8 @@ _FOLDER = Path(__file__).parent
 _TEMPLATE, _STYLE = ((_FOLDER / name).read_text("utf-8") for name in ("page.html", "style.css"))
 #: Colours of lines and of work: those of Okabe and Ito, which all eyes tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8B6F00")
+#: Work that has its own colour on every page, in the order of the colours.
+_WORK = ("rows", "task", "sync", "pairs", "results", "push", "record", "fold")
 #: Writes the ticks of an axis: 950, 12 k, 1.5 M.
 _TICKS = """
   const [scale, name] = [[1e9, " G"], [1e6, " M"], [1e3, " k"]].find(s => Math.abs(tick) >= s[0])
@@ -192,7 +194,7 @@ class Timeline:
             y="track", left="l", right="r", height=0.8, color="c", legend_field="work",
             source=self._source,
         )  # fmt: skip
-        self._colours: dict[str, str] = {}
+        self._colours = dict(zip(_WORK, _COLOURS, strict=True))
 
     def show(self, history: History) -> None:
         """Show the latest spans."""
