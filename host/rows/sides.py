@@ -220,7 +220,7 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
     timeless = rows.pick(np.flatnonzero(~time.valid))
     if query.is_rows and len(placeless := filtered(side, timeless)):
         raise DataError(
-            f"row {int(placeless.row[0])} of {side.shown} has no time, so it has no place "
+            f"row {int(placeless.row[0])} of {side.alias} has no time, so it has no place "
             "among the last ROWS; leave such rows out with WHERE or a subquery in FROM"
         )
     return Read(rows.pick(np.flatnonzero(time.valid)), timeless)
