@@ -18,10 +18,10 @@ import threading
 from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
-from urllib.parse import urlsplit
 
 from bokeh.server.auth_provider import AuthProvider
 from bokeh.server.server import Server
+from tornado.httputil import split_host_and_port
 from tornado.ioloop import IOLoop, PeriodicCallback
 from tornado.web import HTTPError
 
@@ -64,7 +64,7 @@ class Guard(AuthProvider):
         request = handler.request
         if self._token is None:
             origin = request.headers.get("Origin", f"//{request.host}")
-            asked_as = {urlsplit(f"//{request.host}").hostname, urlsplit(origin).hostname}
+            asked_as = {_host(request.host), _host(origin)}
             if not asked_as <= self._names:
                 raise HTTPError(403, reason="This page answers to 127.0.0.1 and localhost alone")
             return "user"
@@ -74,6 +74,11 @@ class Guard(AuthProvider):
         if not hmac.compare_digest(shown or header, self._token.encode()):
             raise HTTPError(403, reason="Wrong token, or none: open /?token=TOKEN")
         return "user"
+
+
+def _host(place: str) -> str:
+    """The host of ``HOST[:PORT]``, or of an origin, ``http://HOST[:PORT]``."""
+    return split_host_and_port(place.rpartition("//")[2].lower())[0].strip("[]")
 
 
 class PageServer:

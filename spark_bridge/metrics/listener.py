@@ -73,8 +73,8 @@ def watch(spark: SparkSession, port: int | None = None) -> JoinListener:
     Examples
     --------
     >>> listener = spark_bridge.watch(spark, port=0)
-    >>> listener.port > 0, dict(listener.reports())  # no join is running
-    (True, {})
+    >>> listener.port > 0  # of Prometheus' page; reports() has a report for each join that runs
+    True
     >>> listener.close()
     """
     listener = _listeners.get(spark)

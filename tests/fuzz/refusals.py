@@ -67,7 +67,7 @@ REFUSALS = [
     Refusal(
         "time beyond 64 bits in the finer unit",
         "DataError",
-        r"a time of \w needs more than 64 bits in the unit of the window",
+        r"a time of \w( \(\w\))? needs more than 64 bits in the unit of the window",
         far_times,
     ),
     Refusal(

@@ -15,7 +15,7 @@ import pytest
 import penstock
 from penstock.api import around
 from penstock.around import parts, splitting
-from penstock.errors import UsageError
+from penstock.errors import PenstockError
 from penstock.host.join.table import table_join
 from penstock.query.options import KeptQueries
 
@@ -223,7 +223,9 @@ def test_options_of_windows_are_refused_without_one(
 ) -> None:
     tables = {"a": table(1, 9), "b": table(2, 9)}
     options: dict[str, Any] = {**more, option: 5}
-    with pytest.raises(UsageError, match=f"^{option}= is not for "):
+    # `within=` makes a window where both tables have a time.
+    said = r"[ab] has no time column: name it" if option == "within" else "^disorder= is not for "
+    with pytest.raises(PenstockError, match=said):
         penstock.sql(f"SELECT a.t FROM a JOIN b ON {on} {groups}", tables, **options)
 
 
