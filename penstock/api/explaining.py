@@ -69,7 +69,7 @@ from ..uses import PLAN, Entrance
 from ..words import many, percent
 from .classify import Table, columns_of
 from .explained import Explanation, Notes
-from .received import TableLike, as_table
+from .received import TableLike, as_tables
 from .table_query import How, TableQuery
 
 #: Facts about the pipeline of a program, with the modes of its matches.
@@ -124,10 +124,7 @@ def explain(
     arguments.mapping()("tables", tables)
     arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
     with memory_explained():
-        loaded = {
-            name: one if isinstance(one, RelationTable) else as_table(name, one)
-            for name, one in tables.items()
-        }
+        loaded = as_tables(tables)
         classified = TableQuery.classify(query, loaded, options)
         return explanation(classified, query, memory_bytes=memory_bytes, analyze=analyze)
 

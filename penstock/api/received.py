@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
+from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.relation.folder.row_batches import BATCH_ROWS
 from penstock.host.routing.base import WORKER_CELLS
 from penstock.host.rows.files import CSV, read_batches, read_schema, read_table
@@ -138,6 +139,16 @@ def as_table(name: str, table: TableLike) -> pa.Table | TableFiles:
     if isinstance(table, str | PathLike):
         return TableFiles(fspath(table))
     return received_table(arrow_table(table, f"table {name}", also="a path, "))
+
+
+def as_tables(
+    tables: Mapping[str, TableLike | RelationTable],
+) -> dict[str, pa.Table | TableFiles | RelationTable]:
+    """Take the tables of a query by name, as :func:`as_table` does; relations stay as they are."""
+    return {
+        name: one if isinstance(one, RelationTable) else as_table(name, one)
+        for name, one in tables.items()
+    }
 
 
 def check_workers(workers: Any) -> None:

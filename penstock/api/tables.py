@@ -10,7 +10,6 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.execute.running import Running
-from penstock.host.join.lookup.relation_source import RelationTable
 from penstock.host.join.stream import Span
 from penstock.host.prune.sizes import Pruning, pruning_sizes
 
@@ -19,7 +18,7 @@ from ..errors import UsageError, memory_explained
 from ..query.options import QueryOptions, Rows, Within
 from ..user_functions import Udf
 from ..uses import TABLES, Entrance, QueryKind, Way
-from .received import TableLike, as_table, check_devices, check_workers
+from .received import TableLike, as_tables, check_devices, check_workers
 from .table_query import How, TableQuery
 
 
@@ -132,10 +131,7 @@ def sql(
     check_workers(workers)
     arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
     with memory_explained():
-        loaded = {
-            name: one if isinstance(one, RelationTable) else as_table(name, one)
-            for name, one in tables.items()
-        }
+        loaded = as_tables(tables)
 
         how = How(
             device, chosen, disorder, sizes, running, memory_bytes=memory_bytes, workers=workers
